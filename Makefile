@@ -8,6 +8,9 @@
 .PHONY: help run test check fmt bench sim prove
 
 VENV := .venv
+# Every process would compile what it imports where the shell forbids to keep it: servers that tests start, too.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/$(VENV)/bytecode
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CANDIDATES := $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11 python
@@ -23,7 +26,7 @@ run: $(VENV)/installed ## start a server (ARGS="--data DIR ..." as for 'franca s
 
 test: $(VENV)/developing ## run the tests, several at a time: many of them wait for others
 	@command -v npm >/dev/null || echo "npm is not here: the Node clients will not be tested"
-	$(BIN)/python -m pytest -n 4 $(ARGS)
+	$(BIN)/python -m pytest -n 6 --dist loadgroup $(ARGS)
 
 check: $(VENV)/developing ## format, lint, strict types and tidiness, within half a minute
 	$(BIN)/ruff format --check .
@@ -35,7 +38,7 @@ fmt: $(VENV)/developing ## format the code and mend what can be mended
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/developing ## measure speed (ARGS=gearman, memodb or eventmq: beside theirs; ARGS="against COMMIT")
+bench: $(VENV)/developing ## measure speed (ARGS=gearman, memodb, eventmq or beanstalkd: beside theirs; ARGS="against COMMIT")
 	$(BIN)/python -m bench $(ARGS)
 
 sim: $(VENV)/developing ## simulate: SEED=17 replays one world, SEEDS=1000 hunts

@@ -16,6 +16,7 @@ WORDS = {
     "gearman": "Gearman, against gearmand with its SQLite queue and without any",
     "memodb": "MemoDB, against a minimal broker on NNG's own contexts",
     "eventmq": "EventMQ, against the original router",
+    "beanstalkd": "beanstalkd, against the original with its log on disk",
     "backlog": "a million jobs across a kill -9",
     "idle": "thousands of idle connections",
     "million": "that no operation stops the others, with a million jobs stored",
@@ -46,7 +47,7 @@ def main() -> int:
 
 def words() -> str:
     """A line for each benchmark."""
-    return "\n".join(f"  {word:<8} {what}" for word, what in WORDS.items())
+    return "\n".join(f"  {word:<10} {what}" for word, what in WORDS.items())
 
 
 if __name__ == "__main__":

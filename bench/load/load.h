@@ -48,6 +48,7 @@ extern long submitted, completed, unanswered, job_base;
 extern const char *filler; /* as many letters as the payload has */
 
 extern const protocol echo, faktory, faktory_beat, gearman, gearman_echo, periodic, memodb, eventmq;
+extern const protocol beanstalkd;
 
 /* Says that one more connection is through its greeting; producers begin when all are. */
 void ready(void);

@@ -47,7 +47,7 @@ const char *filler;
 
 static const protocol *const PROTOCOLS[] = {&echo,    &faktory,      &faktory_beat,
                                             &gearman, &gearman_echo, &periodic,
-                                            &memodb,  &eventmq};
+                                            &memodb,  &eventmq,      &beanstalkd};
 static const protocol *speaks;
 static volatile sig_atomic_t is_asked_to_end;
 static int phase, epoll_fd, ready_count, is_closing, next_producer;

@@ -29,6 +29,18 @@ def start_gearmand(queue: str, directory: Path) -> Server:
     return server
 
 
+def start_beanstalkd(directory: Path) -> Server:
+    """Debian's beanstalkd with a log, synced for each write; it listens when this returns."""
+    beanstalkd = shutil.which("beanstalkd")
+    if beanstalkd is None:
+        raise CannotBuild("beanstalkd is not here (Debian: apt install beanstalkd)")
+    port, log = free_port(), directory / "beanstalkd.log"
+    command = [beanstalkd, "-l", "127.0.0.1", "-p", str(port), "-b", str(directory), "-f0"]
+    server = Server("beanstalkd", port, spawn(command, log), log)
+    await_listening(server)
+    return server
+
+
 def start_pynng_broker(contexts: int, directory: Path) -> Server:
     """The minimal broker on NNG's contexts; it listens when this returns."""
     port, log = free_port(), directory / "pynng.log"

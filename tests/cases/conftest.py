@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,13 +59,9 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
         ) -> Server:
             nonlocal count
             count += 1
-            server = Server(
-                data or tmp_path / f"data{count}",
-                extra_args=args,
-                env=environment(),
-                argv_prefix=launcher(),
-                speaks=speaks,
-            )
+            under_test: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
+            data = data or tmp_path / f"data{count}"
+            server = Server(data, extra_args=args, speaks=speaks, **under_test)
             stack.push(server)
             return server.start(timeout)
 
@@ -72,18 +69,20 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
 
 
 @pytest.fixture
+def server(start: StartServer) -> Server:
+    """One as it is by default."""
+    return start()
+
+
+@pytest.fixture
 def cli() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Runs `franca ARGS...` of the package under test; its output is text, its exit code not checked."""
 
     def run(*args: str, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+        argv = [sys.executable, *launcher(), *args]
+        env = inherited() | environment()
         return subprocess.run(
-            [sys.executable, *launcher(), *args],
-            cwd=ROOT,
-            env=inherited() | environment(),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
+            argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=timeout
         )
 
     return run

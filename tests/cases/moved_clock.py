@@ -1,11 +1,12 @@
-"""`python -m tests.cases.moved_clock ARGS...`: the server under test, its clocks set from outside (`tests/prove/hands.py`)."""
+"""`python -m tests.cases.moved_clock ARGS...`: the server under test, its clocks set from outside (`tests/prove/wall_clock.py`)."""
 
 from __future__ import annotations
 
-from tests.prove.hands import follow_hands
+from tests.prove import wall_clock
+from tests.prove.mutants import TWEAKS, plant
 
 if __name__ == "__main__":
     from franca.cli.main import main
 
-    follow_hands()
+    plant(TWEAKS[wall_clock.TWEAK])
     main()

@@ -146,9 +146,7 @@ def results(waiting: list[Packets]) -> int:
 
 @pytest.mark.long
 @pytest.mark.case(9)
-def test_a_large_result_for_many_who_wait_is_there_once(
-    start: StartServer, stack: ExitStack
-) -> None:
+def test_a_large_result_for_many_is_held_once(start: StartServer, stack: ExitStack) -> None:
     server = start(speaks=("gearman",))
     waiting: list[Packets] = []
     for number in range(4):
@@ -163,9 +161,7 @@ def test_a_large_result_for_many_who_wait_is_there_once(
 
 @pytest.mark.long
 @pytest.mark.case(9)
-def test_a_large_result_for_many_is_not_encrypted_before_it_can_be_sent(
-    stack: ExitStack, tmp_path: Path
-) -> None:
+def test_a_large_result_is_not_encrypted_before_its_time(stack: ExitStack, tmp_path: Path) -> None:
     port, server, tls = stack.enter_context(over_tls(tmp_path))
     waiting = wait_together(stack, port, b"function", tls, 40)
     assert (heard := results(waiting)) == 40, f"{heard} of 40 heard the result"
@@ -215,9 +211,7 @@ def test_all_unfinished_input_together_is_bounded(start: StartServer, stack: Exi
 
 
 @pytest.mark.case(10)
-def test_a_message_that_comes_slowly_but_steadily_is_not_cut_off(
-    start: StartServer, tmp_path: Path
-) -> None:
+def test_a_slow_but_steady_message_is_not_cut_off(start: StartServer, tmp_path: Path) -> None:
     settings = tmp_path / "franca.toml"
     settings.write_text("[limits]\nframe_ms = '1s'\n")
     server = start("--config", str(settings))

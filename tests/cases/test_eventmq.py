@@ -89,9 +89,13 @@ def attack(server: Server) -> None:
         hostile.say("REQUEST", "default", HOSTILE, b"x")
 
 
+@pytest.fixture
+def server(start: StartServer) -> Server:
+    return start(speaks=("eventmq",))
+
+
 @pytest.mark.case(1)
-def test_a_header_with_an_endless_number_hurts_nobody_else(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_a_header_with_an_endless_number_hurts_nobody_else(server: Server) -> None:
     pushers = [Pusher(server.port, number) for number in range(4)]
     for _ in range(150):
         if not all(pusher.thread.is_alive() for pusher in pushers):
@@ -112,12 +116,8 @@ def test_a_header_with_an_endless_number_hurts_nobody_else(start: StartServer) -
 
 
 @pytest.mark.case(1)
-@pytest.mark.parametrize(
-    "headers",
-    [HOSTILE, b'{"a": "\\ud800"}'],
-)
-def test_and_such_a_request_is_run_like_any_other(start: StartServer, headers: bytes) -> None:
-    server = start(speaks=("eventmq",))
+@pytest.mark.parametrize("headers", [HOSTILE, b'{"a": "\\ud800"}'])
+def test_and_such_a_request_is_run_like_any_other(server: Server, headers: bytes) -> None:
     worker = peer(server).inform(slots=1)
     client = peer(server, timeout=3.0)
     client.say("REQUEST", "default", headers, call("os", "getpid"), msgid="hostile")
@@ -150,8 +150,7 @@ def runs(worker: EventMQ, result: bytes) -> list[Given]:
 
 @pytest.mark.case(25)
 @pytest.mark.long
-def test_a_result_that_nobody_asked_for_may_be_of_any_size(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_a_result_that_nobody_asked_for_may_be_of_any_size(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server)
     client.request(call("os", "getpid"))
     result = json.dumps({"value": "x" * (80 * MIB)}).encode()
@@ -169,8 +168,7 @@ def test_a_result_that_nobody_asked_for_may_be_of_any_size(start: StartServer) -
 
 @pytest.mark.case(25)
 @pytest.mark.long
-def test_one_that_was_asked_for_fails_its_job_with_a_reason(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_one_that_was_asked_for_fails_its_job_with_a_reason(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server)
     msgid = client.request(call("os", "getpid"), headers="reply-requested")
     given = runs(worker, b"x" * (80 * MIB))
@@ -187,8 +185,7 @@ def test_one_that_was_asked_for_fails_its_job_with_a_reason(start: StartServer) 
 @pytest.mark.case(26)
 @pytest.mark.long
 @pytest.mark.parametrize("size", [17 * MIB, 40 * MIB, 64 * MIB])
-def test_large_requests_and_results_pass(start: StartServer, size: int) -> None:
-    server = start(speaks=("eventmq",))
+def test_large_requests_and_results_pass(server: Server, size: int) -> None:
     worker, client = peer(server).inform(slots=1), peer(server, timeout=30.0)
     body = os.urandom(MIB) * (size // MIB)
     msgid = or_none(lambda: client.request(body, headers="reply-requested"))
@@ -205,8 +202,7 @@ def test_large_requests_and_results_pass(start: StartServer, size: int) -> None:
 
 @pytest.mark.case(26)
 @pytest.mark.long
-def test_a_request_that_is_too_large_is_answered_so_and_logged(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_a_request_that_is_too_large_is_answered_so_and_logged(server: Server) -> None:
     client = peer(server, timeout=30.0)
     size = 70 * MIB
     frames = [b"", b"eMQP/1.0", b"REQUEST", b"large", b"default", b"reply-requested", b"x" * size]
@@ -240,10 +236,9 @@ def results(client: EventMQ, most: int) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize(("count", "size"), [(200, 200_000), (40, 4_000_000)])
-def test_a_client_that_reads_all_the_time_hears_every_large_result(
-    start: StartServer, count: int, size: int
+def test_a_client_that_reads_hears_every_large_result(
+    server: Server, count: int, size: int
 ) -> None:
-    server = start(speaks=("eventmq",))
     worker, client = peer(server).inform(slots=64), peer(server, b"the-client", timeout=5.0)
     asked = [client.request(call("os", "getpid"), headers="reply-requested") for _ in range(count)]
     thread = work_off(worker, count, b"x" * size)
@@ -254,8 +249,7 @@ def test_a_client_that_reads_all_the_time_hears_every_large_result(
     assert peak_mb(server) < 400, f"{peak_mb(server)} MB"
 
 
-def test_and_so_does_one_that_asked_for_the_same_later(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_and_so_does_one_that_asked_for_the_same_later(server: Server) -> None:
     first, second, worker = peer(server, b"first"), peer(server, b"second"), peer(server)
     for client in (first, second):
         for number in range(50):
@@ -288,8 +282,7 @@ def connections(observer: Faktory) -> int:
 
 
 @pytest.mark.case(27)
-def test_a_result_reaches_a_connection_made_anew_with_the_same_identity(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_a_result_reaches_a_connection_made_anew_with_the_same_identity(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server, b"the-client")
     msgid = client.request(call("os", "getpid"), headers="reply-requested")
     work = worker.next_job()
@@ -302,8 +295,7 @@ def test_a_result_reaches_a_connection_made_anew_with_the_same_identity(start: S
 
 
 @pytest.mark.case(27)
-def test_also_one_that_is_made_after_the_job_has_ended(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_also_one_that_is_made_after_the_job_has_ended(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server, b"the-client")
     msgid = client.request(call("os", "getpid"), headers="reply-requested")
     work = worker.next_job()
@@ -321,8 +313,7 @@ def test_also_one_that_is_made_after_the_job_has_ended(start: StartServer) -> No
 
 
 @pytest.mark.case(27)
-def test_and_after_a_restart(start: StartServer) -> None:
-    server = start(speaks=("eventmq",))
+def test_and_after_a_restart(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server, b"the-client")
     ran = client.request(call("os", "getpid"), headers="reply-requested")
     waits = client.request(call("os", "getpid"), headers="reply-requested")

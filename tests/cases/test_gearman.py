@@ -115,9 +115,7 @@ def runs(port: int, most: int) -> int:
 
 @pytest.mark.case(20)
 @pytest.mark.parametrize(("said", "expected"), [("-1", 25), ("14", 15), ("10", 11)])
-def test_a_job_is_run_as_often_as_the_flag_says(
-    start: StartServer, said: str, expected: int
-) -> None:
+def test_a_job_is_run_as_often_as_flagged(start: StartServer, said: str, expected: int) -> None:
     server = start("--gearman-job-retries", said, speaks=GEARMAN)
     port = server.ports["gearman"]
     with Gearman(port) as client:
@@ -163,9 +161,7 @@ def test_a_dash_is_kept_as_it_was_sent(start: StartServer) -> None:
 
 @pytest.mark.case(21)
 @pytest.mark.parametrize("numbers", [(b"5000000000", b"9999999999"), (b"0.5", b"1.0")])
-def test_the_numbers_of_a_status_travel_as_they_were_sent(
-    start: StartServer, numbers: tuple[bytes, bytes]
-) -> None:
+def test_a_status_arrives_as_it_was_sent(start: StartServer, numbers: tuple[bytes, bytes]) -> None:
     port = start(speaks=GEARMAN).ports["gearman"]
     with Gearman(port) as client, Gearman(port) as worker:
         handle = client.submit("f", kind=Type.SUBMIT_JOB)
@@ -176,9 +172,7 @@ def test_the_numbers_of_a_status_travel_as_they_were_sent(
 
 
 @pytest.mark.case(21)
-def test_prioritystatus_counts_stored_jobs_under_their_own_priority(
-    start: StartServer, tmp_path: Path
-) -> None:
+def test_prioritystatus_counts_stored_jobs_by_priority(start: StartServer, tmp_path: Path) -> None:
     settings = tmp_path / "franca.toml"
     settings.write_text("[limits]\nwindow_jobs = 10\nsupply_jobs = 2\n")
     server = start("--config", str(settings), speaks=GEARMAN)

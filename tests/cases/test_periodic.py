@@ -33,11 +33,13 @@ def heard(complaint: str, wait: Callable[[], T]) -> T:
         raise AssertionError(f"{complaint}: {error!r}") from error
 
 
+@pytest.fixture
+def port(start: StartServer) -> int:
+    return start(speaks=("periodic",)).ports["periodic"]
+
+
 @pytest.mark.case(22)
-def test_in_an_old_dialect_a_job_without_a_timeout_is_not_given_to_a_second_worker(
-    start: StartServer,
-) -> None:
-    port = start(speaks=("periodic",)).ports["periodic"]
+def test_in_an_old_dialect_a_job_without_a_timeout_goes_to_one_worker_only(port: int) -> None:
     with ExitStack() as stack:
 
         def connect(dialect: str, role: int) -> Periodic:
@@ -68,9 +70,7 @@ def test_in_an_old_dialect_a_job_without_a_timeout_is_not_given_to_a_second_work
 
 
 @pytest.mark.case(24)
-def test_by_the_document_every_sleeping_worker_of_a_function_is_notified(
-    start: StartServer,
-) -> None:
+def test_by_the_document_every_sleeping_worker_of_a_job_is_notified(start: StartServer) -> None:
     port = free_port()
     start("--periodic", f"127.0.0.1:{port}?dialect=doc", speaks=("periodic",))
     with ExitStack() as stack:
@@ -100,9 +100,8 @@ UUIDS = [b"%08x-c0de-11e7-8f1a-1c1b0de5cafe" % number for number in range(1, 9)]
 
 
 @pytest.mark.case(23)
-def test_npms_clients_of_2017_are_spoken_to_in_fields_of_text(start: StartServer) -> None:
+def test_npms_clients_of_2017_are_spoken_to_in_fields_of_text(port: int) -> None:
     """The bytes of node-periodic 0.1.0 and 0.1.2, which wait for no answer to their registration."""
-    port = start(speaks=("periodic",)).ports["periodic"]
     with (
         Periodic(port, role=p.WORKER, dialect=DOC, timeout=SHORT_S) as worker,
         Periodic(port, dialect=DOC, timeout=SHORT_S) as client,
@@ -122,7 +121,7 @@ def test_npms_clients_of_2017_are_spoken_to_in_fields_of_text(start: StartServer
         assert len(status.data.split(b",")) == 5, f"not the status of that time: {status.data!r}"
 
 
-class Npm(Connection):
+class Npm(Connection[p.Message]):
     """node-periodic 1.4.0: dies of whatever is longer than an id and answers nobody."""
 
     def __init__(self, port: int, role: int) -> None:
@@ -148,8 +147,7 @@ class Npm(Connection):
 
 
 @pytest.mark.case(23)
-def test_npms_clients_of_2019_are_not_told_what_they_die_of(start: StartServer) -> None:
-    port = start(speaks=("periodic",)).ports["periodic"]
+def test_npms_clients_of_2019_are_not_told_what_they_die_of(port: int) -> None:
     with Npm(port, p.CLIENT) as client, Npm(port, p.WORKER) as worker:
         worker.say(b"f4Kq", p.CAN_DO, p.str8("f"), awaited=False)
         worker.say(b"Zt09", p.GRAB_JOB)
@@ -171,9 +169,7 @@ FUNC = b"\xff\xfe-job"
 
 
 @pytest.mark.case(29)
-def test_a_periodic_worker_is_given_gearmans_job_of_a_function_whose_name_is_no_utf8(
-    start: StartServer,
-) -> None:
+def test_a_periodic_worker_is_given_gearmans_function_of_no_utf8(start: StartServer) -> None:
     ports = start(speaks=("periodic", "gearman")).ports
     with (
         Gearman(ports["gearman"], timeout=WAIT_S) as client,
@@ -189,9 +185,7 @@ def test_a_periodic_worker_is_given_gearmans_job_of_a_function_whose_name_is_no_
 
 
 @pytest.mark.case(29)
-def test_a_gearman_worker_is_given_periodics_job_of_a_function_whose_name_is_no_utf8(
-    start: StartServer,
-) -> None:
+def test_a_gearman_worker_is_given_periodics_function_of_no_utf8(start: StartServer) -> None:
     ports = start(speaks=("periodic", "gearman")).ports
     with (
         Periodic(ports["periodic"], timeout=WAIT_S) as client,
@@ -206,8 +200,7 @@ def test_a_gearman_worker_is_given_periodics_job_of_a_function_whose_name_is_no_
 
 
 @pytest.mark.case(1)
-def test_a_list_of_jobs_without_an_end_does_not_keep_others_waiting(start: StartServer) -> None:
-    port = start(speaks=("periodic",)).ports["periodic"]
+def test_a_list_of_jobs_without_an_end_does_not_keep_others_waiting(port: int) -> None:
     with (
         Periodic(port, dialect=DOC, timeout=WAIT_S) as hostile,
         Periodic(port, timeout=SHORT_S) as other,
@@ -224,10 +217,7 @@ def test_a_list_of_jobs_without_an_end_does_not_keep_others_waiting(start: Start
 
 
 @pytest.mark.case(1)
-def test_a_function_of_an_old_dialect_that_todays_cannot_name_harms_nobody(
-    start: StartServer,
-) -> None:
-    port = start(speaks=("periodic",)).ports["periodic"]
+def test_a_function_of_an_old_dialect_that_todays_cannot_name_harms_nobody(port: int) -> None:
     with (
         Periodic(port, dialect=DOC, timeout=WAIT_S) as old,
         Periodic(port, timeout=SHORT_S) as client,

@@ -7,7 +7,6 @@ import subprocess
 
 import pytest
 
-from tests.cases.conftest import StartServer
 from tests.support.faktory import Faktory
 from tests.support.server import Server
 
@@ -28,8 +27,7 @@ def push(server: Server, jid: str) -> str:
 
 
 @pytest.mark.case(2)
-def test_a_server_whose_data_is_removed_stops_and_says_why(start: StartServer) -> None:
-    server = start()
+def test_a_server_whose_data_is_removed_stops_and_says_why(server: Server) -> None:
     assert push(server, "first-job") == "OK"
     shutil.rmtree(server.data)
     answers = [push(server, f"job-number-{number}") for number in (2, 3)]

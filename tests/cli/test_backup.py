@@ -6,8 +6,8 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from franca.cli import exits
 from franca.cli.main import cli
+from franca.node import exits
 from tests.support.server import Server
 
 

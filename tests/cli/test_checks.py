@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from franca.cli import checks
-from franca.control.values import Address
 from franca.node.config import load
 from franca.node.settings import Settings
+from franca.values import Address
 
 
 def verdicts(settings: Settings) -> set[str]:
-    return {finding.verdict for finding in checks._ports(settings)}
+    return {verdict for verdict, _text in checks._ports(settings)}
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from franca.cli import exits
 from franca.cli.main import cli
 from franca.core.changes import Changes
 from franca.core.model import JobQuery
+from franca.node import exits
 from franca.node.datadir import DataDir
 from franca.store.files import gives_room_back
 from franca.store.sqlite import SqliteStore

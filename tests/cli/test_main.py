@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from franca import __version__
-from franca.cli import exits
 from franca.cli.main import COMMANDS, run
+from franca.node import exits
 from tests.cli.conftest import Shell
 
 

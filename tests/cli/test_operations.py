@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from franca.cli import exits
-from franca.control import steering
+from franca.control import job_actions
 from franca.core.model import State
+from franca.node import exits
 from tests.cli.conftest import Shell
 from tests.control.kit import NOW, FakeNode
 
@@ -84,7 +84,7 @@ def test_what_could_not_be_steered_is_told_apart(shell: Shell, node: FakeNode) -
 def test_a_job_that_refuses_is_told_with_its_reason(
     shell: Shell, node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steering, "SKIPPED_MAX", 1)
+    monkeypatch.setattr(job_actions, "SKIPPED_MAX", 1)
     for number in range(3):
         node.submit_dead(key=f"k{number}")
     node.submit(key="k1")
@@ -163,7 +163,7 @@ def test_workers_are_listed_and_asked(shell: Shell, node: FakeNode) -> None:
     assert [line.split()[0] for line in lines] == ["NAME", "anna", "bert"]
     assert shell("workers", "quiet", "anna").stdout == "1 worker asked\n"
     assert shell("workers", "stop", "--all").stdout == "2 workers asked\n"
-    assert node.crew.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
+    assert node.two.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
     assert "zoe" in shell("workers", "stop", "zoe", code=exits.NOT_FOUND).stderr
     shell("workers", "stop", code=exits.USAGE)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from franca.cli import exits
+from franca.node import exits
 from tests.cli.conftest import Shell
 from tests.control.kit import NOW, FakeNode
 
@@ -88,7 +88,7 @@ def test_a_wrong_option_pushes_nothing(shell: Shell, node: FakeNode, words: list
 def test_retries_and_lease_are_the_pushers_choice(shell: Shell, node: FakeNode) -> None:
     shell("push", "q", "t", "--retry", "3", "--lease", "5m")
     policy = node.broker.jobs[1].policy
-    assert (policy.failures, policy.lease_ms) == (3, 300_000)
+    assert (policy.max_failures, policy.lease_ms) == (3, 300_000)
 
 
 def test_a_full_disk_is_a_failure(shell: Shell, node: FakeNode) -> None:

@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from franca.cli import exits
-from franca.cli.banner import banner
-from franca.node import log
+from franca.cli.serve import banner
+from franca.node import exits, log
 from franca.node import run as node_run
 from franca.node.config import load
 from franca.node.datadir import DataDir
-from franca.node.settings import LISTENERS, Settings, flag_of
+from franca.node.settings import LISTENERS, Settings, flag_of, secrets_of
 from franca.store.sqlite import SqliteStore
 from tests.cli.conftest import Shell
 from tests.control.kit import FakeNode
@@ -93,10 +92,10 @@ def test_every_flag_reaches_the_settings(
     settings = started[0]
     assert (settings.data, settings.store, settings.insecure_bind) == ("/d", "memory:", True)
     assert [str(address) for address in settings.listeners["faktory"]] == ["0.0.0.0:1", "unix:/s"]
-    assert settings.faktory.password.reveal() == "hush"
+    assert secrets_of(settings) == ["hush"]
     assert settings.tls.certificate.endswith("/c.pem")
     assert (settings.log_format, settings.log_level) == ("json", "debug")
-    assert settings.gearman.exceptions
+    assert settings.protocols["gearman"]["exceptions"]
 
 
 def test_an_open_door_without_a_password_is_refused(shell: Shell, started: list[Settings]) -> None:

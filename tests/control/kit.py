@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from random import Random
 from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from franca.control.operations import answer, perform
-from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Conversation, Link, Service, WorkerView
-from franca.store.memory import MemoryStore
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.service import Service, WorkerView
+from tests.protocols.world import AnyWorld
 
 T = TypeVar("T")
 
 NOW: Millis = 1_900_000_000_000
-ON = Policy(failures=1, delay_ms=60_000)
+ON = Policy(max_failures=1, delay_ms=60_000)
 
 
-class Crew(Service):
+class TwoWorkers(Service):
     """A protocol with two workers, one of which listens to nobody."""
 
-    name = "crew"
+    name = "some"
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -36,10 +36,11 @@ class Crew(Service):
         raise AssertionError("nobody connects to it")
 
     def workers(self) -> list[WorkerView]:
-        return [
-            WorkerView(name, "crew", "host", 1, ["blue"], "running", NOW, NOW, 10, 1)
-            for name in ("anna", "bert")
-        ]
+        anna = WorkerView(
+            name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="running",
+            started_at=NOW, seen_at=NOW, rss_kb=10,
+        )  # fmt: skip
+        return [anna, replace(anna, name="bert")]
 
     def ask_worker(self, name: str, what: str) -> bool:
         if name not in ("anna", "bert"):
@@ -48,20 +49,14 @@ class Crew(Service):
         return True
 
 
-class FakeNode:
+class FakeNode(AnyWorld[Any]):
     """What operations need of a server. Every answer is as durable as the store can make it."""
 
     def __init__(self, **limits: int) -> None:
-        self.crew = Crew()
-        self.now = NOW
+        super().__init__(Limits(**limits), now=NOW)
+        self.two = TwoWorkers()
         self.stopping = False
-        self.store = MemoryStore()
-        bounds = Limits(**limits)
-        self.engine = Engine(Broker(bounds, Random(1)), {"crew": self.crew}, bounds)
-
-    @property
-    def broker(self) -> Broker:
-        return self.engine.broker
+        self.serve({"some": self.two})
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         result = act(self.engine, self.now)
@@ -87,13 +82,6 @@ class FakeNode:
         self.stopping = True
 
     # -- for tests --------------------------------------------------------------------------
-
-    def commit(self) -> None:
-        """Write out what changed and bring what is wanted, until nothing is."""
-        while self.broker.has_changes() or self.broker.wants:
-            changes, wants = self.broker.drain(), self.broker.take_wants()
-            for want, jobs in zip(wants, self.store.write(changes, wants), strict=True):
-                self.engine.supplied(want, jobs, self.now)
 
     def submit(self, queue: str = "q", kind: str = "k", **fields: Any) -> Job:
         """One more job."""

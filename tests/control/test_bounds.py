@@ -146,7 +146,9 @@ def test_a_long_name_of_an_operation_is_not_compared_with_those_there_are(
 def test_a_list_that_is_too_long_is_not_even_read(
     node: FakeNode, params: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(OPERATIONS, "queues.pause", Operation(operations.queues_pause, Unreadable))
+    monkeypatch.setitem(
+        OPERATIONS, "queues.pause", Operation(OPERATIONS["queues.pause"].run, Unreadable)
+    )
     reply = node.say(b'{"op":"queues.pause","params":%s}' % params)
     assert reply["error"]["code"] == "too-much"
 

@@ -68,7 +68,7 @@ def test_a_client_that_leaves_before_its_answer_ends_its_own_talk_only(
         reader = asyncio.StreamReader()
         reader.feed_data(STATUS + STATUS)
         writer: Any = ClosedWriter(error)
-        await asyncio.create_task(control._talk(reader, writer))
+        await asyncio.create_task(control._serve(reader, writer))
         return errors
 
     assert asyncio.run(talk()) == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from franca.control import steering
+from franca.control import job_actions
 from franca.control.port import BadRequest
 from franca.core.errors import NotFound, StoreFull, TooMuch
 from franca.core.model import State
@@ -30,7 +30,7 @@ def test_a_pushed_job_is_ready_with_its_arguments_as_they_were_sent(node: FakeNo
     assert (job.queue, job.kind, job.state) == ("q", "t", State.READY)
     assert (job.body, job.media) == (b'[2.50,{"b":1,"a":2}]', "json-args")
     assert job.name == pushed["name"] != ""
-    assert job.policy.failures == 25
+    assert job.policy.max_failures == 25
 
 
 def test_a_pushed_job_is_in_the_store_before_the_answer(node: FakeNode) -> None:
@@ -303,7 +303,7 @@ def test_a_job_that_refuses_does_not_keep_the_others_from_it() -> None:
 def test_of_many_that_refuse_some_are_told_and_the_others_counted(
     node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steering, "SKIPPED_MAX", 2)
+    monkeypatch.setattr(job_actions, "SKIPPED_MAX", 2)
     for number in range(5):
         node.submit_dead(key=f"k{number}")
         node.submit(key=f"k{number}")

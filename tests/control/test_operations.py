@@ -122,15 +122,15 @@ def test_one_unknown_queue_leaves_all_as_they_were(node: FakeNode, op: str) -> N
 def test_workers_are_listed(node: FakeNode) -> None:
     listed = node.do("workers.list")["workers"]
     assert [(w["name"], w["protocol"], w["labels"]) for w in listed] == [
-        ("anna", "crew", ["blue"]),
-        ("bert", "crew", ["blue"]),
+        ("anna", "some", ["blue"]),
+        ("bert", "some", ["blue"]),
     ]
 
 
 def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
     assert node.do("workers.quiet", workers=["anna", "zoe"]) == {"count": 1, "missing": ["zoe"]}
     assert node.do("workers.stop", all=True) == {"count": 2, "missing": []}
-    assert node.crew.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
+    assert node.two.asked == [("anna", "quiet"), ("anna", "stop"), ("bert", "stop")]
 
 
 def test_many_workers_are_asked_a_few_in_each_turn(

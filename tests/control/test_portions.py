@@ -90,7 +90,7 @@ def test_the_state_of_many_that_cannot_be_acted_on_is_told_by_one_of_them() -> N
 def test_more_jobs_of_one_name_than_a_request_may_name_are_all_acted_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("franca.control.choice.NAMES_MAX", 7)
+    monkeypatch.setattr("franca.control.jobs.NAMES_MAX", 7)
     node = Watched(window_jobs=1)
     namesakes(node, 30)
     assert node.do("jobs.cancel", jobs=["same"])["count"] == 30

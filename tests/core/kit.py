@@ -109,6 +109,11 @@ class Bench:
         self.broker = Broker(self.limits, Random(1))
         self.broker.restore_at(self.disk.snapshot(), now)
 
+    def restart(self) -> None:
+        """A new broker, after the disk was told everything."""
+        self.write()
+        self.crash()
+
     def recall(self, now: Millis = T, **query: Any) -> list[Job]:
         """Jobs from wherever they lie, to be acted on before anything else is written."""
         visitors = _Visitors()

@@ -14,9 +14,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from franca.core.broker import Broker
+from franca.core.dispatch import DEMAND_TICK_MS
 from franca.core.events import Finished, Granted, LeaseLost, Unmet, Woken
-from franca.core.lines import LEASE_TICK_MS
-from franca.core.model import NEVER, Demand, Job, OnHangUp, Policy, Shelf, State
+from franca.core.leases import LEASE_TICK_MS
+from franca.core.model import KEPT_MS, NEVER, Demand, Job, OnHangUp, Policy, Session, Shelf, State
 from tests.sim.disk import Disk
 
 WAITING, READY, LEASED, DEAD = State.WAITING, State.READY, State.LEASED, State.DEAD
@@ -61,23 +62,33 @@ class Model:
 
     jobs: dict[int, Entry] = field(default_factory=dict)
     demands: dict[int, Demand] = field(default_factory=dict)
-    paused: set[str] = field(default_factory=set)
+    paused: dict[str, int] = field(default_factory=dict)
+    """Queues that are paused, and until when (NEVER: until they are resumed)."""
     ends: Counter[str] = field(default_factory=Counter)
     places: int = 0
     grants: deque[Granted] = field(default_factory=deque)
-    saved: tuple[dict[int, Entry], set[str]] = field(default_factory=lambda: ({}, set()))
+    saved: tuple[dict[int, Entry], dict[str, int]] = field(default_factory=lambda: ({}, {}))
 
     # -- what happens to a job ----------------------------------------------------------------
 
     def enqueue(self, job: Entry, now: int, broker: Broker) -> None:
-        """Behind all others."""
+        """Behind all others, unless it keeps the place that it has."""
+        if not (job.place and job.policy.keeps_place):
+            self.take_place(job)
+        self.ready(job, now, broker)
+
+    def take_place(self, job: Entry) -> None:
+        """The last one there is."""
         self.places += 1
         job.place = self.places
-        self.ready(job, now, broker)
 
     def ready(self, job: Entry, now: int, broker: Broker) -> None:
         """At its place; and whatever the broker has given out by then."""
         job.state = READY
+        self.give(now, broker)
+
+    def give(self, now: int, broker: Broker) -> None:
+        """Whatever the broker has given out of what is ready by now."""
         while self.grants and self.jobs[self.grants[0].job.id].state is READY:
             grant = self.grants.popleft()
             assert self.demands.pop(id(grant.demand), None), "a grant that nobody asked for"
@@ -96,10 +107,14 @@ class Model:
                 may_wait = other.id not in broker.jobs and (passes or other.was_given)
                 early = other.key_in_line < job.key_in_line
                 assert may_wait or not early, f"job {job_id} overtakes {other.id}"
+        self.hold(job, demand.session, now, broker)
+
+    def hold(self, job: Entry, session: Session, now: int, broker: Broker) -> None:
+        """Run by a session from now on."""
         job.state = LEASED
         job.was_given = True
-        job.holder = demand.session.holder
-        job.bound = demand.session.on_hang_up is not OnHangUp.KEEP
+        job.holder = session.holder
+        job.bound = session.on_hang_up is not OnHangUp.KEEP
         job.attempts += 1
         lease_ms = job.policy.lease_ms or (0 if job.bound else broker.limits.lease_ms)
         job.until = now + lease_ms if lease_ms else NEVER
@@ -110,21 +125,21 @@ class Model:
         del self.jobs[job.id]
         self.succeed(job, now, broker)
 
-    def heir(self, job: Entry) -> Entry | None:
+    def successor(self, job: Entry) -> Entry | None:
         """The newer job that waits behind this one's run."""
         return next((j for j in self.jobs.values() if j.behind == job.id), None)
 
     def succeed(self, job: Entry, now: int, broker: Broker) -> None:
-        """A job that is gone or dead makes room for its heir."""
-        heir = self.heir(job)
-        if heir is not None:
-            heir.behind = 0
-            if heir.run_at <= now:
-                # Which of several runs that are over at once comes first is the broker's choice.
-                held = broker.jobs.get(heir.id) or broker._dirty[heir.id]
-                self.places = broker.totals.last_place
-                heir.place = held.place
-                self.ready(heir, now, broker)
+        """A job that is gone or dead makes room for its successor."""
+        successor = self.successor(job)
+        if successor is not None:
+            successor.behind = 0
+            # Which of several runs that are over at once comes first is the broker's choice.
+            held = broker.jobs.get(successor.id) or broker.changelog.dirty[successor.id]
+            self.places = broker.totals.last_place
+            successor.place = held.place
+            if successor.run_at <= now:
+                self.ready(successor, now, broker)
 
     def gives_way(self, job: Entry, now: int, broker: Broker) -> bool:
         """A job that would run again ends if there is a newer one; its watchers watch that.
@@ -134,10 +149,10 @@ class Model:
         if job.policy.dies_unwatched and not job.watchers:
             self.end(job, now, broker)
             return True
-        heir = self.heir(job)
-        if heir is None:
+        successor = self.successor(job)
+        if successor is None:
             return False
-        self.pass_on(job, heir)
+        self.pass_on(job, successor)
         self.end(job, now, broker)
         return True
 
@@ -162,15 +177,16 @@ class Model:
         self.ends.update(job.watchers)
         job.watchers.clear()
         job.state, job.run_at, job.until, job.bound = DEAD, now, NEVER, False
+        job.run_at += KEPT_MS * job.policy.keep_dead
         job.behind = 0
         self.succeed(job, now, broker)
 
     def fail(self, job: Entry, now: int, broker: Broker) -> None:
         """A failure that counts."""
         job.failures += 1
-        if job.policy.fails_watched and job.watchers:
+        if job.policy.no_retry_if_watched and job.watchers:
             self.end(job, now, broker)
-        elif job.failures <= job.policy.failures or job.policy.failures < 0:
+        elif job.failures <= job.policy.max_failures or job.policy.max_failures < 0:
             if not self.gives_way(job, now, broker):
                 job.state, job.run_at = WAITING, now + job.policy.delay_ms
         else:
@@ -183,7 +199,7 @@ class Model:
         if job.policy.dies_unwatched and not job.watchers:
             self.end(job, now, broker)
         elif job.losses > (
-            job.policy.losses if job.policy.losses >= 0 else broker.limits.losses_max - 1
+            job.policy.max_losses if job.policy.max_losses >= 0 else broker.limits.losses_max - 1
         ):
             job.failures += counts
             self.bury(job, now, broker)
@@ -193,7 +209,11 @@ class Model:
             self.ready(job, now, broker)
 
     def tick(self, now: int, broker: Broker, truth: dict[int, Job]) -> None:
-        """Leases first, then what has become due and was in memory."""
+        """Leases first, then what has become due and was in memory. Pauses may end before both."""
+        for queue, until in list(self.paused.items()):
+            if until and until // DEMAND_TICK_MS < now // DEMAND_TICK_MS:
+                del self.paused[queue]
+        self.give(now, broker)
         over = [j for j in self.jobs.values() if j.state is LEASED and j.until != NEVER]
         for job in sorted(over, key=lambda j: j.until // LEASE_TICK_MS):
             if job.until // LEASE_TICK_MS < now // LEASE_TICK_MS:
@@ -257,6 +277,8 @@ class Model:
         for job_id, job in self.jobs.items():
             wrong = [f for f in FACTS if getattr(truth[job_id], f) != getattr(job, f)]
             assert not wrong, f"job {job_id}: {wrong}: {truth[job_id]} is not {job}"
+            if job.policy.keeps_place and job.place:
+                assert truth[job_id].place == job.place, f"the place of {job_id}"
             if job.state is LEASED:
                 held = (truth[job_id].holder, truth[job_id].until, truth[job_id].bound)
                 assert held == (job.holder, job.until, job.bound), f"the lease of {job_id}"
@@ -279,8 +301,10 @@ class Model:
 
     def _check_keys(self, broker: Broker) -> None:
         alive = [j for j in self.jobs.values() if j.key and j.state is not DEAD and not j.behind]
-        for heir in (j for j in self.jobs.values() if j.behind):
-            assert self.jobs[heir.behind].state is LEASED, f"job {heir.id} waits for no run"
+        for successor in (j for j in self.jobs.values() if j.behind):
+            assert self.jobs[successor.behind].state is LEASED, (
+                f"job {successor.id} waits for no run"
+            )
         keys = Counter((job.queue, job.key) for job in alive)
         assert not keys or max(keys.values()) == 1, f"two jobs to a key: {keys}"
         known = {key: taken.id for key, taken in broker.keys.items()}
@@ -307,13 +331,17 @@ def truth(broker: Broker, disk: Disk) -> dict[int, Job]:
 
 def _all(broker: Broker, disk: Disk) -> Iterator[Job]:
     yield from broker.jobs.values()
-    for job in broker._dirty.values():
+    for job in broker.changelog.dirty.values():
         dead = job.state is DEAD and job.policy.bury
         if job.id not in broker.jobs and (job.state <= LEASED or dead):
             yield job
-    purged = {job.id for job in broker._gone}
+    purged = {job.id for job in broker.changelog.gone}
     for job in disk.rows.values():
-        emptied = job.queue in broker._emptied and job.id not in broker._spared
-        gone = broker._flushed or (emptied and job.state is READY and job.shelf is Shelf.TAIL)
-        if not (gone or job.id in purged or job.id in broker.jobs or job.id in broker._dirty):
+        emptied = job.queue in broker.changelog.emptied and job.id not in broker.changelog.spared
+        gone = broker.changelog.flushed or (
+            emptied and job.state is READY and job.shelf is Shelf.TAIL
+        )
+        if not (
+            gone or job.id in purged or job.id in broker.jobs or job.id in broker.changelog.dirty
+        ):
             yield job

@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
-from hypothesis import HealthCheck, seed, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.core.machine import BrokerMachine
-from tests.core.mutants import MUTANTS as PLANTED
-from tests.core.mutants import is_caught
-from tests.prove.options import Options
-
-NAME = "model"
-MUTANTS = PLANTED.names
+from tests.core.mutants import MUTANTS
+from tests.prove.harness import Options, Result
+from tests.prove.mutants import plant
 
 
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
     """So many examples drawn from the seed; of a planted bug, fewer will do."""
     if options.mutant is not None:
-        caught = is_caught(options.mutant, examples=1_000)
-        print(f"T7 model: mutant={options.mutant} failures={int(caught)}")
-        return not caught
-    return check(options.number("examples", 20_000, short=1_000), options.seed)
+        plant(MUTANTS[options.mutant])
+        caught = not _holds(
+            BrokerMachine,
+            max_examples=1_500,
+            stateful_step_count=50,
+            phases=[Phase.generate],
+            derandomize=True,
+            report_multiple_bugs=False,
+        )
+        return Result(not caught, f"mutant={options.mutant} failures={caught:d}")
+    examples = options.number("examples", 20_000, short=1_000)
+    machine = seed(options.seed)(BrokerMachine)
+    held = _holds(machine, max_examples=examples, stateful_step_count=30, print_error=True)
+    return Result(held, f"examples={examples} failures={not held:d}")
 
 
-def check(examples: int, from_seed: int | None = None) -> bool:
-    """Try the examples and say what came of them; True if nothing broke."""
-    effort = settings(
-        max_examples=examples,
-        stateful_step_count=30,
-        deadline=None,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    machine = BrokerMachine if from_seed is None else seed(from_seed)(BrokerMachine)
+def _holds(machine: type[BrokerMachine], *, print_error: bool = False, **effort: Any) -> bool:
+    common: dict[str, Any] = {
+        "deadline": None,
+        "database": None,
+        "suppress_health_check": list(HealthCheck),
+    }
     try:
-        run_state_machine_as_test(machine, settings=effort)
+        run_state_machine_as_test(machine, settings=settings(**common, **effort))
     except Exception:
-        traceback.print_exc()
-        print(f"T7 model: examples={examples} failures=1")
+        if print_error:
+            traceback.print_exc()
         return False
-    print(f"T7 model: examples={examples} failures=0")
     return True

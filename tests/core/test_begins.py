@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from franca.core.events import Begun, Event, Granted
 from franca.core.model import Demand, Job, Session, State
-from tests.core.kit import SMALL, Bench, T
+from tests.core.kit import Bench, T
 
 
 def begun(events: list[tuple[Session, Event]]) -> list[tuple[Session, int]]:
@@ -17,8 +17,7 @@ def awaited(bench: Bench, client: Session) -> Job:
     return job
 
 
-def test_the_submitter_hears_that_a_worker_was_given_its_job() -> None:
-    bench = Bench()
+def test_the_submitter_hears_that_a_worker_was_given_its_job(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = awaited(bench, client)
     assert bench.events() == []
@@ -26,16 +25,14 @@ def test_the_submitter_hears_that_a_worker_was_given_its_job() -> None:
     assert begun(bench.events()) == [(client, job.id)]
 
 
-def test_a_job_that_is_run_already_is_told_of_at_once() -> None:
-    bench = Bench()
+def test_a_job_that_is_run_already_is_told_of_at_once(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     bench.ask(worker)
     job = awaited(bench, client)
     assert begun(bench.events()) == [(client, job.id)]
 
 
-def test_a_second_run_is_not_told_of() -> None:
-    bench = Bench()
+def test_a_second_run_is_not_told_of(bench: Bench) -> None:
     client, worker, other = bench.worker(), bench.worker(), bench.worker()
     awaited(bench, client)
     bench.take(worker)
@@ -45,27 +42,22 @@ def test_a_second_run_is_not_told_of() -> None:
     assert begun(bench.events()) == []
 
 
-def test_a_submitter_that_is_gone_leaves_nothing_behind() -> None:
-    bench = Bench()
+def test_a_submitter_that_is_gone_leaves_nothing_behind(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     awaited(bench, client)
     bench.broker.close_session(client, T)
     bench.take(worker)
-    assert begun(bench.events()) == []
-    assert client.awaits == {}
+    assert (begun(bench.events()), client.awaits) == ([], {})
 
 
-def test_a_job_that_ends_without_a_run_is_told_of_as_ended() -> None:
-    bench = Bench()
+def test_a_job_that_ends_without_a_run_is_told_of_as_ended(bench: Bench) -> None:
     client = bench.worker()
     job = awaited(bench, client)
     bench.broker.cancel(job, T)
-    assert bench.ends(client) == [State.CANCELLED]
-    assert client.awaits == {}
+    assert (bench.ends(client), client.awaits) == ([State.CANCELLED], {})
 
 
-def test_the_end_of_a_job_that_began_is_for_those_who_watch_it() -> None:
-    bench = Bench()
+def test_the_end_of_a_job_that_began_is_for_those_who_watch_it(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = awaited(bench, client)
     bench.take(worker)
@@ -74,39 +66,35 @@ def test_the_end_of_a_job_that_began_is_for_those_who_watch_it() -> None:
     assert bench.events() == []
 
 
-def test_flushing_forgets_who_waits() -> None:
-    bench = Bench()
+def test_flushing_forgets_who_waits(bench: Bench) -> None:
     client = bench.worker()
     awaited(bench, client)
     bench.broker.flush(T)
     assert client.awaits == {}
 
 
-def test_whoever_asks_last_is_told() -> None:
-    bench = Bench()
+def test_whoever_asks_last_is_told(bench: Bench) -> None:
     first, second, worker = bench.worker(), bench.worker(), bench.worker()
     job = awaited(bench, first)
     bench.broker.await_begin(job, second)
     bench.take(worker)
-    assert begun(bench.events()) == [(second, job.id)]
-    assert first.awaits == {}
+    assert (begun(bench.events()), first.awaits) == ([(second, job.id)], {})
 
 
-def test_a_job_of_the_tail_is_told_of_when_its_turn_comes() -> None:
-    bench = Bench(**SMALL)
-    client, worker = bench.worker(), bench.worker()
-    jobs = [awaited(bench, client) for _ in range(10)]
-    bench.write()
+def test_a_job_of_the_tail_is_told_of_when_its_turn_comes(small: Bench) -> None:
+    client, worker = small.worker(), small.worker()
+    jobs = [awaited(small, client) for _ in range(10)]
+    small.write()
     told: list[int] = []
     for _ in jobs:
-        answer = bench.broker.demand(Demand(worker, ("q",)), T)
+        answer = small.broker.demand(Demand(worker, ("q",)), T)
         if answer is None:
-            bench.write()
-        told += [job_id for _, job_id in begun(bench.events())]
+            small.write()
+        told += [job_id for _, job_id in begun(small.events())]
         granted = worker.leases.values()
         assert answer is None or isinstance(answer, Granted)
         for job in list(granted):
-            bench.broker.finish(job, worker.holder, b"", T)
+            small.broker.finish(job, worker.holder, b"", T)
     assert told == [job.id for job in jobs]
 
 

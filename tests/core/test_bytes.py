@@ -9,7 +9,7 @@ import pytest
 from franca.core.errors import TooMuch
 from franca.core.events import Granted
 from franca.core.model import Failure, Job, OnConflict, Session, State
-from franca.core.tail import SupplyReady
+from franca.core.wants import SupplyReady
 from tests.core.kit import Bench, T, ids, state_of
 
 KIB = b"x" * 1024
@@ -19,11 +19,11 @@ LARGE = b"y" * 3_000
 def test_the_windows_of_all_queues_share_one_budget() -> None:
     bench = Bench(window_bytes=10 * 1024)
     jobs = [bench.submit(f"q{number % 20}", body=KIB) for number in range(100)]
-    assert bench.broker.windows.bytes_held <= 10 * 1024
+    assert bench.broker.queue_list.windows.bytes_held <= 10 * 1024
     bench.write()
     names = tuple(f"q{number}" for number in range(20))
     assert sorted(ids(bench.take_all(*names))) == ids(jobs)
-    assert bench.broker.windows.bytes_held == 0
+    assert bench.broker.queue_list.windows.bytes_held == 0
 
 
 def test_a_full_window_asks_for_no_more_until_somebody_wants_a_job() -> None:
@@ -32,9 +32,8 @@ def test_a_full_window_asks_for_no_more_until_somebody_wants_a_job() -> None:
     bench.submit_many(20, "b", body=KIB)
     bench.write()
     assert not bench.broker.wants
-    assert bench.broker.windows.bytes_held <= 4 * 1024
-    assert len(bench.take_all("b")) == 20
-    assert len(bench.take_all("a")) == 20
+    assert bench.broker.queue_list.windows.bytes_held <= 4 * 1024
+    assert (len(bench.take_all("b")), len(bench.take_all("a"))) == (20, 20)
 
 
 def test_what_was_supplied_and_not_taken_makes_room_for_what_is_asked_for() -> None:
@@ -45,7 +44,7 @@ def test_what_was_supplied_and_not_taken_makes_room_for_what_is_asked_for() -> N
     for number in range(30):
         bench.ask(session, f"q{number}", until=T)  # the store is asked, and nobody comes for it
         bench.write()
-        assert bench.broker.windows.bytes_held <= 8 * 1024
+        assert bench.broker.queue_list.windows.bytes_held <= 8 * 1024
 
 
 def test_no_job_is_supplied_while_too_much_is_unsent() -> None:
@@ -53,12 +52,12 @@ def test_no_job_is_supplied_while_too_much_is_unsent() -> None:
     bench.submit(body=KIB)
     bench.write()
     broker, session = bench.broker, bench.worker()
-    broker.hold_supplies = True
+    broker.backlog.wants.hold_supplies = True
     assert bench.ask(session) is None
     assert broker.wants
     assert not broker.has_wants()
     assert broker.take_wants() == []
-    broker.hold_supplies = False
+    broker.backlog.wants.hold_supplies = False
     assert broker.has_wants()
     assert [type(want) for want in broker.take_wants()] == [SupplyReady]
 
@@ -99,7 +98,7 @@ def test_a_worker_that_waits_is_given_a_job_whose_body_has_to_be_read_first() ->
 
 def test_a_failed_job_with_a_large_body_is_tried_again_with_it() -> None:
     bench = Bench(large_bytes=0)
-    bench.submit(body=LARGE, failures=3, delay_ms=1_000)
+    bench.submit(body=LARGE, max_failures=3, delay_ms=1_000)
     session = bench.worker()
     job = bench.take(session)
     bench.write()
@@ -118,14 +117,13 @@ def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None
     bench.submit_many(5, run_at=T + 1, body=KIB)
     bench.submit(body=LARGE)
     job = bench.take(worker)
-    assert bench.broker._large_bytes == len(LARGE)
+    assert bench.broker.backlog.large.bytes == len(LARGE)
     bench.broker.release(job, worker.holder, T + 9_000, T)
     assert job.id not in bench.broker.jobs
-    assert bench.broker._large_bytes == 0
-    assert not bench.broker._large
+    assert (bench.broker.backlog.large.bytes, bench.broker.backlog.large.jobs) == (0, {})
 
 
-def test_recalled_jobs_have_their_bodies() -> None:
+def test_recalled_jobs_have_tsuccessor_bodies() -> None:
     bench = Bench(large_bytes=0)
     job = bench.submit(body=LARGE, run_at=T + 9_000)
     bench.write()
@@ -184,8 +182,7 @@ def test_large_bodies_that_run_leave_memory_though_somebody_waits(way: str) -> N
     bench.broker.close_session(worker, T)
     bench.write()
     assert [job.body for job in bench.take_all()] == [LARGE] * 6
-    assert bench.ends(client) == [State.DONE] * 6
-    assert not client.watches
+    assert (bench.ends(client), client.watches) == ([State.DONE] * 6, {})
 
 
 @pytest.mark.parametrize("way", WAYS_TO_WATCH)
@@ -196,22 +193,22 @@ def test_jobs_that_wait_leave_memory_though_somebody_waits(way: str, run_at: int
     for number in range(30):
         watched(bench, way, client, number, KIB, run_at=run_at)
     bench.write()
-    assert bench.broker.windows.bytes_held <= 4 * 1024
+    assert bench.broker.queue_list.windows.bytes_held <= 4 * 1024
     assert bench.broker.waiting.bytes_held <= 4 * 1024
     bench.ripen(T + 1_000)
     assert len(bench.take_all(now=T + 1_000)) == 30
     assert bench.ends(client) == [State.DONE] * 30
-    assert not bench.broker._waited_for
+    assert not bench.broker.watches.in_store
 
 
 def test_a_large_body_that_waits_behind_a_run_leaves_memory_though_somebody_waits() -> None:
     bench = Bench(large_bytes=0)
     client, worker = bench.worker(), bench.worker()
     running = bench.submit(key="u") and bench.take(worker)
-    heir = bench.submit(key="u", body=LARGE, on_conflict=OnConflict.REPLACE, watcher=client)
+    successor = bench.submit(key="u", body=LARGE, on_conflict=OnConflict.REPLACE, watcher=client)
     bench.write()
     bench.broker.tick(T)
-    assert heir.away
+    assert successor.away
     bench.broker.finish(running, worker.holder, b"", T)
     bench.write()
     assert [job.body for job in bench.take_all()] == [LARGE]
@@ -223,13 +220,13 @@ def test_a_large_body_that_only_memory_has_is_not_looked_at_until_the_store_has_
     client, worker = bench.worker(), bench.worker()
     bench.submit(key="u", body=LARGE, durable=False, watcher=client)
     job = bench.take(worker)
-    assert not bench.broker._large
+    assert not bench.broker.backlog.large.jobs
     bench.submit(key="u")
     bench.write()
     bench.broker.tick(T)
     assert job.away
     bench.broker.finish(job, worker.holder, b"", T)
-    assert bench.broker._large_bytes == bench.broker.leased_bytes == 0
+    assert bench.broker.backlog.large.bytes == bench.broker.leases.bytes == 0
 
 
 def test_one_memory_only_job_passes_however_large_it_is() -> None:

@@ -44,8 +44,7 @@ def test_a_jumping_wall_clock_ends_no_lease_and_lets_no_job_run_early() -> None:
     assert delivered > 20
 
 
-def test_the_wall_turned_back_delays_and_turned_forward_releases() -> None:
-    bench = Bench()
+def test_the_wall_turned_back_delays_and_turned_forward_releases(bench: Bench) -> None:
     job = bench.submit(run_at=T + HOUR)
     bench.broker.wall_ahead_ms = -HOUR
     bench.broker.tick(T + HOUR)
@@ -56,8 +55,7 @@ def test_the_wall_turned_back_delays_and_turned_forward_releases() -> None:
     assert state_of(job) is State.READY
 
 
-def test_fifty_thousand_jobs_due_in_one_second_come_in_slices_and_all_of_them() -> None:
-    bench = Bench()
+def test_fifty_thousand_jobs_due_in_one_second_come_in_slices_and_all_of_them(bench: Bench) -> None:
     broker = bench.broker
     due, most = 50_000, bench.limits.due_jobs
     for number in range(due):

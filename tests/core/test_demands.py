@@ -9,16 +9,14 @@ from tests.core.kit import SMALL, Bench, T, ids
 BY_PRIORITY = Choice.PRIORITY
 
 
-def test_a_demand_is_met_at_once_where_there_is_a_job() -> None:
-    bench = Bench()
+def test_a_demand_is_met_at_once_where_there_is_a_job(bench: Bench) -> None:
     job = bench.submit()
     worker = bench.worker("me")
     assert bench.take(worker) is job
     assert (job.state, job.holder, job.attempts) == (State.LEASED, "me", 1)
 
 
-def test_a_demand_waits_and_is_met_by_the_next_job() -> None:
-    bench = Bench()
+def test_a_demand_waits_and_is_met_by_the_next_job(bench: Bench) -> None:
     worker = bench.worker()
     assert bench.ask(worker) is None
     job = bench.submit()
@@ -29,8 +27,7 @@ def test_a_demand_waits_and_is_met_by_the_next_job() -> None:
     assert not worker.demands
 
 
-def test_those_who_wait_are_served_in_the_order_in_which_they_came() -> None:
-    bench = Bench()
+def test_those_who_wait_are_served_in_the_order_in_which_they_came(bench: Bench) -> None:
     workers = [bench.worker() for _ in range(3)]
     for worker in workers:
         bench.ask(worker)
@@ -38,15 +35,13 @@ def test_those_who_wait_are_served_in_the_order_in_which_they_came() -> None:
     assert [session for session, _ in bench.events()] == workers
 
 
-def test_listed_queues_are_tried_in_the_order_of_the_list() -> None:
-    bench = Bench()
+def test_listed_queues_are_tried_in_the_order_of_the_list(bench: Bench) -> None:
     b, a = bench.submit("b"), bench.submit("a")
     worker = bench.worker()
     assert [bench.take(worker, "a", "b"), bench.take(worker, "a", "b")] == [a, b]
 
 
-def test_by_priority_the_most_urgent_of_all_queues_comes_first_and_queues_take_turns() -> None:
-    bench = Bench()
+def test_by_priority_the_most_urgent_job_comes_first_and_queues_take_turns(bench: Bench) -> None:
     for queue in ("a", "b", "c"):
         bench.submit_many(2, queue, priority=1)
     urgent = bench.submit("c", priority=0)
@@ -55,14 +50,12 @@ def test_by_priority_the_most_urgent_of_all_queues_comes_first_and_queues_take_t
     assert [job.queue for job in jobs[1:]] == ["a", "b", "c", "a", "b", "c"]
 
 
-def test_a_demand_that_wants_an_answer_now_gets_one() -> None:
-    bench = Bench()
+def test_a_demand_that_wants_an_answer_now_gets_one(bench: Bench) -> None:
     assert isinstance(bench.ask(bench.worker(), until=T), Unmet)
     assert not bench.broker.queues
 
 
-def test_a_demand_ends_unmet_when_its_time_is_over_and_not_before() -> None:
-    bench = Bench()
+def test_a_demand_ends_unmet_when_its_time_is_over_and_not_before(bench: Bench) -> None:
     worker = bench.worker()
     bench.ask(worker, "a", "b", until=T + 2_000)
     bench.broker.tick(T + 1_999)
@@ -74,8 +67,7 @@ def test_a_demand_ends_unmet_when_its_time_is_over_and_not_before() -> None:
     assert bench.broker.next_wake() is None
 
 
-def test_a_demand_that_was_met_does_not_end_again() -> None:
-    bench = Bench()
+def test_a_demand_that_was_met_does_not_end_again(bench: Bench) -> None:
     bench.ask(bench.worker(), until=T + 2_000)
     bench.submit()
     bench.events()
@@ -83,8 +75,7 @@ def test_a_demand_that_was_met_does_not_end_again() -> None:
     assert bench.events() == []
 
 
-def test_what_is_withdrawn_is_not_met_and_withdrawing_twice_is_nothing() -> None:
-    bench = Bench()
+def test_what_is_withdrawn_is_not_met_and_withdrawing_twice_is_nothing(bench: Bench) -> None:
     demand = Demand(bench.worker(), ("q",))
     bench.broker.demand(demand, T)
     bench.broker.withdraw(demand)
@@ -92,8 +83,7 @@ def test_what_is_withdrawn_is_not_met_and_withdrawing_twice_is_nothing() -> None
     assert bench.submit().state is State.READY
 
 
-def test_a_queue_that_only_demands_name_is_dropped_with_the_last_of_them() -> None:
-    bench = Bench()
+def test_a_queue_that_only_demands_name_is_dropped_with_the_last_of_them(bench: Bench) -> None:
     worker = bench.worker()
     demand = Demand(worker, ("nobody-pushes-here", "nor-here"))
     bench.broker.demand(demand, T)
@@ -103,8 +93,7 @@ def test_a_queue_that_only_demands_name_is_dropped_with_the_last_of_them() -> No
     assert not bench.broker.queues
 
 
-def test_a_demand_may_name_a_queue_twice() -> None:
-    bench = Bench()
+def test_a_demand_may_name_a_queue_twice(bench: Bench) -> None:
     worker = bench.worker()
     demand = Demand(worker, ("twice", "twice"))
     bench.broker.demand(demand, T)
@@ -114,8 +103,7 @@ def test_a_demand_may_name_a_queue_twice() -> None:
     assert bench.submit("other").state is State.READY
 
 
-def test_a_closed_session_swallows_no_job() -> None:
-    bench = Bench()
+def test_a_closed_session_swallows_no_job(bench: Bench) -> None:
     gone, here = bench.worker(), bench.worker()
     bench.ask(gone)
     bench.ask(here)
@@ -123,30 +111,27 @@ def test_a_closed_session_swallows_no_job() -> None:
     assert bench.submit().holder == here.holder
 
 
-def test_a_demand_for_a_tail_is_met_when_the_store_has_brought_it() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(6)
-    workers = [bench.worker() for _ in range(6)]
-    taken = [bench.take(worker).id for worker in workers[:4]]
-    assert [bench.ask(worker) for worker in workers[4:]] == [None, None]
-    bench.write()
-    given = [event.job.id for _, event in bench.events() if isinstance(event, Granted)]
+def test_a_demand_for_a_tail_is_met_when_the_store_has_brought_it(small: Bench) -> None:
+    jobs = small.submit_many(6)
+    workers = [small.worker() for _ in range(6)]
+    taken = [small.take(worker).id for worker in workers[:4]]
+    assert [small.ask(worker) for worker in workers[4:]] == [None, None]
+    small.write()
+    given = [event.job.id for _, event in small.events() if isinstance(event, Granted)]
     assert taken + given == ids(jobs)
 
 
-def test_a_job_from_before_the_tail_does_not_wait_for_it() -> None:
-    bench = Bench(**SMALL)
-    bench.submit_many(6)
-    worker, idle = bench.worker(), bench.worker()
+def test_a_job_from_before_the_tail_does_not_wait_for_it(small: Bench) -> None:
+    small.submit_many(6)
+    worker, idle = small.worker(), small.worker()
     for _ in range(4):
-        bench.take(worker)
-    assert bench.ask(idle) is None
-    urgent = bench.submit(priority=-1)
+        small.take(worker)
+    assert small.ask(idle) is None
+    urgent = small.submit(priority=-1)
     assert urgent.holder == idle.holder
 
 
-def test_a_worker_may_set_the_lease_of_what_it_takes() -> None:
-    bench = Bench()
+def test_a_worker_may_set_the_lease_of_what_it_takes(bench: Bench) -> None:
     bench.submit_many(2, lease_ms=5_000)
     worker = bench.worker()
     assert bench.take(worker, lease_ms={"q": 9_000}).until == T + 9_000
@@ -156,8 +141,7 @@ def test_a_worker_may_set_the_lease_of_what_it_takes() -> None:
 # -- only to be woken -----------------------------------------------------------------------
 
 
-def test_a_sleeper_is_told_at_once_where_there_is_work() -> None:
-    bench = Bench()
+def test_a_sleeper_is_told_at_once_where_there_is_work(bench: Bench) -> None:
     job = bench.submit()
     assert isinstance(bench.ask(bench.worker(), only_wake=True), Woken)
     assert job.state is State.READY
@@ -173,8 +157,7 @@ def test_a_sleeper_is_told_of_a_tail() -> None:
         assert isinstance(bench.ask(worker, only_wake=True, choice=choice), Woken)
 
 
-def test_one_sleeper_is_woken_for_each_ready_job_and_no_more() -> None:
-    bench = Bench()
+def test_one_sleeper_is_woken_for_each_ready_job_and_no_more(bench: Bench) -> None:
     sleepers = [bench.worker() for _ in range(4)]
     for sleeper in sleepers:
         bench.ask(sleeper, only_wake=True)
@@ -185,9 +168,8 @@ def test_one_sleeper_is_woken_for_each_ready_job_and_no_more() -> None:
     assert bench.events() == [], "both jobs are taken: nobody else need get up"
 
 
-def test_more_sleepers_may_be_woken_for_each_job() -> None:
-    bench = Bench()
-    bench.broker.wakeups = 3
+def test_more_sleepers_may_be_woken_for_each_job(bench: Bench) -> None:
+    bench.broker.dispatch.wakeups = 3
     sleepers = [bench.worker() for _ in range(5)]
     for sleeper in sleepers:
         bench.ask(sleeper, only_wake=True)
@@ -197,8 +179,7 @@ def test_more_sleepers_may_be_woken_for_each_job() -> None:
     assert [session for session, _ in bench.events()] == sleepers[3:]
 
 
-def test_a_woken_session_that_does_not_come_passes_the_word_on() -> None:
-    bench = Bench()
+def test_a_woken_session_that_does_not_come_passes_the_word_on(bench: Bench) -> None:
     first, second = bench.worker(), bench.worker()
     bench.ask(first, only_wake=True)
     bench.ask(second, only_wake=True)
@@ -211,8 +192,7 @@ def test_a_woken_session_that_does_not_come_passes_the_word_on() -> None:
     assert bench.take(first) is job, "it may come late"
 
 
-def test_a_woken_session_that_leaves_passes_the_word_on() -> None:
-    bench = Bench()
+def test_a_woken_session_that_leaves_passes_the_word_on(bench: Bench) -> None:
     first, second = bench.worker(), bench.worker()
     bench.ask(first, only_wake=True)
     bench.ask(second, only_wake=True)
@@ -222,21 +202,18 @@ def test_a_woken_session_that_leaves_passes_the_word_on() -> None:
     assert [session for session, _ in bench.events()] == [second]
 
 
-def test_a_woken_session_that_takes_something_else_passes_the_word_on() -> None:
-    bench = Bench()
+def test_a_woken_session_that_takes_something_else_passes_the_word_on(bench: Bench) -> None:
     both, one = bench.worker(), bench.worker()
     bench.ask(both, "a", "b", only_wake=True, choice=BY_PRIORITY)
     bench.ask(one, "b", only_wake=True, choice=BY_PRIORITY)
-    b = bench.submit("b", priority=5)
-    a = bench.submit("a", priority=0)
+    b, a = bench.submit("b", priority=5), bench.submit("a", priority=0)
     assert [session for session, _ in bench.events()] == [both]
     assert bench.take(both, "a", "b", choice=BY_PRIORITY) is a
     assert [session for session, _ in bench.events()] == [one], "or `b` lies there unseen"
     assert bench.take(one, "b") is b
 
 
-def test_a_woken_session_that_can_do_it_no_more_passes_the_word_on() -> None:
-    bench = Bench()
+def test_a_woken_session_that_can_do_it_no_more_passes_the_word_on(bench: Bench) -> None:
     first, second = bench.worker(), bench.worker()
     bench.ask(first, "a", only_wake=True)
     bench.ask(second, "a", only_wake=True)
@@ -246,8 +223,7 @@ def test_a_woken_session_that_can_do_it_no_more_passes_the_word_on() -> None:
     assert [session for session, _ in bench.events()] == [second]
 
 
-def test_a_woken_session_that_lies_down_elsewhere_passes_the_word_on() -> None:
-    bench = Bench()
+def test_a_woken_session_that_lies_down_elsewhere_passes_the_word_on(bench: Bench) -> None:
     first, second = bench.worker(), bench.worker()
     bench.submit("b")
     bench.ask(first, "a", only_wake=True)
@@ -258,8 +234,7 @@ def test_a_woken_session_that_lies_down_elsewhere_passes_the_word_on() -> None:
     assert [session for session, _ in bench.events()] == [second]
 
 
-def test_light_sleepers_are_told_of_every_job_and_take_nobodys_turn() -> None:
-    bench = Bench()
+def test_light_sleepers_are_told_of_every_job_and_take_nobodys_turn(bench: Bench) -> None:
     heavy = [bench.worker("first"), bench.worker("second")]
     light = [bench.worker("third"), bench.worker("fourth")]
     for sleeper in (*heavy, *light):
@@ -274,8 +249,7 @@ def test_light_sleepers_are_told_of_every_job_and_take_nobodys_turn() -> None:
     assert set(woken) == {"third", "fourth"}, "the first was told of a job and has not asked yet"
 
 
-def test_resuming_wakes_as_many_as_there_are_jobs() -> None:
-    bench = Bench()
+def test_resuming_wakes_as_many_as_there_are_jobs(bench: Bench) -> None:
     bench.submit_many(3)
     bench.broker.pause("q")
     sleepers = [bench.worker() for _ in range(5)]
@@ -285,8 +259,7 @@ def test_resuming_wakes_as_many_as_there_are_jobs() -> None:
     assert [session for session, _ in bench.events()] == sleepers[:3]
 
 
-def test_a_queue_lives_as_long_as_somebody_was_told_of_it() -> None:
-    bench = Bench()
+def test_a_queue_lives_as_long_as_somebody_was_told_of_it(bench: Bench) -> None:
     sleeper = bench.worker()
     bench.ask(sleeper, only_wake=True)
     bench.submit()
@@ -299,8 +272,7 @@ def test_a_queue_lives_as_long_as_somebody_was_told_of_it() -> None:
 # -- who serves what ------------------------------------------------------------------------
 
 
-def test_a_queue_is_served_while_anybody_says_so() -> None:
-    bench = Bench()
+def test_a_queue_is_served_while_anybody_says_so(bench: Bench) -> None:
     one, other = bench.worker(), bench.worker()
     broker = bench.broker
     broker.serve(one, "q")
@@ -310,5 +282,4 @@ def test_a_queue_is_served_while_anybody_says_so() -> None:
     broker.unserve(one, "q")
     assert broker.serves("q")
     broker.close_session(other, T)
-    assert not broker.serves("q")
-    assert not broker.queues
+    assert (broker.serves("q"), broker.queues) == (False, {})

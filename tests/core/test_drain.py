@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from franca.core.changes import Changes
 from franca.core.events import Finished
-from franca.core.model import (
-    ATTEMPT_BYTES,
-    HISTORY_RESULT_BYTES,
-    Failure,
-    OnConflict,
-    Shelf,
-    State,
-)
-from tests.core.kit import SMALL, Bench, T, ids
+from franca.core.model import ATTEMPT_BYTES, HISTORY_RESULT_BYTES, Failure, OnConflict, Shelf, State
+from tests.core.kit import Bench, T, ids
 
 
 def told(changes: Changes) -> dict[str, list[int]]:
@@ -21,26 +14,22 @@ def told(changes: Changes) -> dict[str, list[int]]:
     return {name: ids(jobs) for name in names if (jobs := getattr(changes, name))}
 
 
-def test_the_next_job_has_the_id_that_was_foretold() -> None:
-    bench = Bench()
+def test_the_next_job_has_the_id_that_was_foretold(bench: Bench) -> None:
     bench.submit_many(3)
     foretold = bench.broker.next_id()
     assert bench.submit().id == foretold
 
 
-def test_a_job_that_came_and_went_between_two_drains_costs_nothing() -> None:
-    bench = Bench()
+def test_a_job_that_came_and_went_between_two_drains_costs_nothing(bench: Bench) -> None:
     worker = bench.worker()
     job = bench.submit()
     bench.broker.finish(bench.take(worker), worker.holder, b"", T)
     changes = bench.broker.drain()
-    assert told(changes) == {}
-    assert changes.ended == [job]
+    assert (told(changes), changes.ended) == ({}, [job])
     assert not bench.broker.has_changes()
 
 
-def test_volatile_jobs_are_never_told() -> None:
-    bench = Bench()
+def test_volatile_jobs_are_never_told(bench: Bench) -> None:
     bench.submit()
     bench.broker.drain()
     bench.submit_many(5, durable=False)
@@ -52,8 +41,7 @@ def test_volatile_jobs_are_never_told() -> None:
     assert not bench.broker.has_changes()
 
 
-def test_what_changed_often_is_told_once_as_it_is_now() -> None:
-    bench = Bench()
+def test_what_changed_often_is_told_once_as_it_is_now(bench: Bench) -> None:
     job = bench.submit()
     worker = bench.worker()
     bench.take(worker)
@@ -68,37 +56,34 @@ def test_what_changed_often_is_told_once_as_it_is_now() -> None:
     assert told(bench.broker.drain()) == {"gone_held": [job.id]}
 
 
-def test_jobs_move_between_the_shelves() -> None:
-    bench = Bench(**SMALL)
-    bench.submit_many(4)
-    bench.write()
-    urgent = bench.submit(priority=-1)
-    changes = bench.broker.drain()
+def test_jobs_move_between_the_shelves(small: Bench) -> None:
+    small.submit_many(4)
+    small.write()
+    urgent = small.submit(priority=-1)
+    changes = small.broker.drain()
     assert told(changes) == {"added": [urgent.id], "moved": [4]}
     assert changes.moved[0].shelf is Shelf.TAIL
-    bench.disk.write(changes, [])
-    worker = bench.worker()
+    small.disk.write(changes, [])
+    worker = small.worker()
     for _ in range(2):
-        bench.take(worker)
-    bench.write()
-    supplied = bench.broker.jobs[4]
+        small.take(worker)
+    small.write()
+    supplied = small.broker.jobs[4]
     assert supplied.shelf == Shelf.TAIL
     for _ in range(3):
-        bench.take(worker)
-    changes = bench.broker.drain()
+        small.take(worker)
+    changes = small.broker.drain()
     assert 4 in told(changes)["moved"]
     assert changes.moved[-1].shelf is Shelf.HELD
 
 
-def test_a_new_job_that_goes_straight_into_the_tail_is_added_there() -> None:
-    bench = Bench(**SMALL)
-    bench.submit_many(6)
-    changes = bench.broker.drain()
+def test_a_new_job_that_goes_straight_into_the_tail_is_added_there(small: Bench) -> None:
+    small.submit_many(6)
+    changes = small.broker.drain()
     assert [job.shelf for job in changes.added] == [Shelf.HELD] * 4 + [Shelf.TAIL] * 2
 
 
-def test_the_dead_lie_in_the_tail_and_the_discarded_nowhere() -> None:
-    bench = Bench()
+def test_the_dead_lie_in_the_tail_and_the_discarded_nowhere(bench: Bench) -> None:
     kept, discarded = bench.submit(), bench.submit(bury=False)
     bench.write()
     worker = bench.worker()
@@ -109,17 +94,15 @@ def test_the_dead_lie_in_the_tail_and_the_discarded_nowhere() -> None:
     assert (kept.shelf, kept.state) == (Shelf.TAIL, State.DEAD)
 
 
-def test_a_job_of_the_tail_that_ends_unseen_is_told_by_its_id() -> None:
-    bench = Bench(**SMALL)
+def test_a_job_of_the_tail_that_ends_unseen_is_told_by_its_id(small: Bench) -> None:
     for number in range(6):
-        bench.submit(key=f"u{number}")
-    bench.write()
-    bench.submit(key="u5", on_conflict=OnConflict.REPLACE)
-    assert told(bench.broker.drain()) == {"added": [7], "gone_tail": [6]}
+        small.submit(key=f"u{number}")
+    small.write()
+    small.submit(key="u5", on_conflict=OnConflict.REPLACE)
+    assert told(small.broker.drain()) == {"added": [7], "gone_tail": [6]}
 
 
-def test_bytes_on_their_way_are_counted_until_they_are_drained() -> None:
-    bench = Bench()
+def test_bytes_on_their_way_are_counted_until_they_are_drained(bench: Bench) -> None:
     bench.submit(body=b"x" * 100)
     bench.submit(body=b"x" * 50)
     bench.submit(body=b"x" * 7, durable=False)  # waits for no disk
@@ -128,10 +111,9 @@ def test_bytes_on_their_way_are_counted_until_they_are_drained() -> None:
     assert bench.broker.pending_bytes == 0
 
 
-def test_results_and_failures_on_their_way_are_counted_too() -> None:
-    bench = Bench()
+def test_results_and_failures_on_their_way_are_counted_too(bench: Bench) -> None:
     worker = bench.worker()
-    done, brief, failed = bench.submit_many(3, failures=1)
+    done, brief, failed = bench.submit_many(3, max_failures=1)
     bench.broker.drain()
     for job in (done, brief, failed):
         assert bench.take(worker) is job
@@ -145,8 +127,7 @@ def test_results_and_failures_on_their_way_are_counted_too() -> None:
     assert bench.broker.pending_bytes == 0
 
 
-def test_whoever_waits_for_a_result_is_told_all_of_it() -> None:
-    bench = Bench()
+def test_whoever_waits_for_a_result_is_told_all_of_it(bench: Bench) -> None:
     worker, client = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     assert bench.take(worker) is job
@@ -155,8 +136,7 @@ def test_whoever_waits_for_a_result_is_told_all_of_it() -> None:
     assert finished.result == b"r" * 100_000
 
 
-def test_totals_go_with_every_group() -> None:
-    bench = Bench()
+def test_totals_go_with_every_group(bench: Bench) -> None:
     bench.submit()
     worker = bench.worker()
     bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)

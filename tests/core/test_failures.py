@@ -30,9 +30,8 @@ def run_and_vanish(bench: Bench, now: int = T) -> Job:
 # -- reported failures ----------------------------------------------------------------------
 
 
-def test_a_failed_job_waits_for_its_backoff_before_it_is_ready() -> None:
-    bench = Bench()
-    bench.submit(failures=1, delay_ms=15_000)
+def test_a_failed_job_waits_for_its_backoff_before_it_is_ready(bench: Bench) -> None:
+    bench.submit(max_failures=1, delay_ms=15_000)
     job = run_and_fail(bench)
     assert (job.state, job.failures, job.failed_at) == (State.WAITING, 1, T)
     bench.broker.tick(T + 14_999)
@@ -52,10 +51,9 @@ def test_a_failed_job_waits_for_its_backoff_before_it_is_ready() -> None:
     ],
 )
 def test_a_job_is_tried_again_as_often_as_its_policy_says(
-    failures: int, bury: bool, runs: int, state: State, kept: int
+    bench: Bench, failures: int, bury: bool, runs: int, state: State, kept: int
 ) -> None:
-    bench = Bench()
-    job = bench.submit(failures=failures, bury=bury)
+    job = bench.submit(max_failures=failures, bury=bury)
     for _ in range(runs):
         run_and_fail(bench)
         bench.broker.tick(T)
@@ -66,8 +64,7 @@ def test_a_job_is_tried_again_as_often_as_its_policy_says(
     assert (totals.processed, totals.failures) == (runs, runs)
 
 
-def test_volatile_jobs_are_not_kept_when_they_are_given_up() -> None:
-    bench = Bench()
+def test_volatile_jobs_are_not_kept_when_they_are_given_up(bench: Bench) -> None:
     bench.submit(durable=False)
     job = run_and_fail(bench)
     assert (job.state, bench.count().dead, bench.broker.jobs) == (State.DEAD, 0, {})
@@ -89,23 +86,21 @@ def test_a_fixed_backoff_is_what_it_says() -> None:
 
 
 @pytest.mark.parametrize(("runs", "kept"), [(1, 1), (13, 13), (24, 24), (25, 25), (40, 25)])
-def test_the_story_keeps_the_last_attempts_and_the_last_trace(runs: int, kept: int) -> None:
-    bench = Bench()
-    job = bench.submit(failures=-1)
+def test_the_story_keeps_the_last_attempts_and_trace(bench: Bench, runs: int, kept: int) -> None:
+    job = bench.submit(max_failures=-1)
     for number in range(runs):
         run_and_fail(bench, T + number)
         bench.broker.tick(T + number)
-    assert job.story is not None
-    assert [attempt.started_at - T for attempt in job.story] == list(range(runs - kept, runs))
-    assert [bool(attempt.trace) for attempt in job.story] == [False] * (kept - 1) + [True]
+    assert job.attempt_log is not None
+    assert [attempt.started_at - T for attempt in job.attempt_log] == list(range(runs - kept, runs))
+    assert [bool(attempt.trace) for attempt in job.attempt_log] == [False] * (kept - 1) + [True]
 
 
 # -- unclean ends ---------------------------------------------------------------------------
 
 
-def test_a_job_that_kills_its_workers_is_dead_after_ten_of_them_with_the_reason() -> None:
+def test_a_job_that_kills_its_workers_is_dead_after_ten_with_the_reason(bench: Bench) -> None:
     # T26: deliveries=10 dead=1 reason=unclean
-    bench = Bench()
     job = bench.submit()
     deliveries = 0
     while bench.count().ready:
@@ -113,14 +108,13 @@ def test_a_job_that_kills_its_workers_is_dead_after_ten_of_them_with_the_reason(
         deliveries += 1
         bench.write()
     assert (deliveries, bench.count().dead, job.state) == (10, 1, State.DEAD)
-    assert job.story is not None
-    last = job.story[-1]
+    assert job.attempt_log is not None
+    last = job.attempt_log[-1]
     print(f"T26 poison: deliveries={deliveries} dead={bench.count().dead} reason={last.error_kind}")
-    assert (last.how, last.error_kind) == ("lost", "WorkerLost")
+    assert (last.outcome, last.error_kind) == ("lost", "WorkerLost")
 
 
-def test_a_job_whose_leases_expire_is_dead_after_ten_of_them_with_the_reason() -> None:
-    bench = Bench()
+def test_a_job_whose_leases_expire_is_dead_after_ten_of_them_with_the_reason(bench: Bench) -> None:
     job = bench.submit(lease_ms=1_000)
     now = T
     for _ in range(10):
@@ -129,35 +123,31 @@ def test_a_job_whose_leases_expire_is_dead_after_ten_of_them_with_the_reason() -
         bench.broker.tick(now)
         bench.write(now)
     assert (job.state, job.losses, bench.count().dead) == (State.DEAD, 10, 1)
-    assert job.story is not None
-    assert job.story[-1].error_kind == "LeaseExpired"
+    assert job.attempt_log is not None
+    assert job.attempt_log[-1].error_kind == "LeaseExpired"
 
 
-def test_poison_is_counted_over_restarts() -> None:
-    bench = Bench()
+def test_poison_is_counted_over_restarts(bench: Bench) -> None:
     bench.submit()
     for _ in range(9):
         run_and_vanish(bench)
-        bench.write()
-        bench.crash()
+        bench.restart()
     job = run_and_vanish(bench)
     bench.write()
     assert (job.state, job.losses, len(bench.disk.rows)) == (State.DEAD, 10, 1)
 
 
 @pytest.mark.parametrize(("losses", "runs"), [(0, 1), (3, 4), (9, 10), (10, 11), (40, 41)])
-def test_a_limit_of_the_jobs_own_takes_the_place_of_the_servers(losses: int, runs: int) -> None:
-    bench = Bench()
-    job = bench.submit(losses=losses)
+def test_a_jobs_own_limit_replaces_the_servers(bench: Bench, losses: int, runs: int) -> None:
+    job = bench.submit(max_losses=losses)
     for _ in range(runs):
         assert job.state is State.READY
         run_and_vanish(bench)
     assert job.state is State.DEAD
 
 
-def test_a_loss_counts_as_a_failure_where_the_job_says_so() -> None:
-    bench = Bench()
-    job = bench.submit(loss_is_failure=True, failures=1, losses=-1)
+def test_a_loss_counts_as_a_failure_where_the_job_says_so(bench: Bench) -> None:
+    job = bench.submit(loss_is_failure=True, max_failures=1, max_losses=-1)
     run_and_vanish(bench)
     assert (job.state, job.failures, job.losses) == (State.WAITING, 1, 1)
     bench.broker.tick(T)
@@ -165,9 +155,7 @@ def test_a_loss_counts_as_a_failure_where_the_job_says_so() -> None:
     assert (job.state, job.failures, bench.count().dead) == (State.DEAD, 2, 1)
 
 
-def test_a_lease_that_expires_counts_as_a_failure_where_the_job_says_so_and_a_loss_does_not() -> (
-    None
-):
+def test_an_expired_lease_is_a_failure_where_the_job_says_so_and_a_loss_is_not() -> None:
     for expires, state in ((True, State.DEAD), (False, State.READY)):
         bench = Bench()
         worker = bench.worker()
@@ -180,8 +168,7 @@ def test_a_lease_that_expires_counts_as_a_failure_where_the_job_says_so_and_a_lo
         assert (job.state, job.failures) == (state, int(expires))
 
 
-def test_a_lost_job_keeps_its_place() -> None:
-    bench = Bench()
+def test_a_lost_job_keeps_its_place(bench: Bench) -> None:
     first, second = bench.submit_many(2)
     run_and_vanish(bench)
     assert [job.id for job in bench.take_all()] == [first.id, second.id]
@@ -190,9 +177,8 @@ def test_a_lost_job_keeps_its_place() -> None:
 # -- expiry apart from loss, and jobs that are never given up ---------------------------------
 
 
-def test_with_expiry_as_failure_a_lease_that_ran_out_is_one_and_a_lost_worker_is_not() -> None:
-    bench = Bench()
-    job = bench.submit(failures=1, lease_ms=5_000, expiry_is_failure=True)
+def test_with_expiry_as_failure_an_ended_lease_is_one_and_a_lost_worker_not(bench: Bench) -> None:
+    job = bench.submit(max_failures=1, lease_ms=5_000, expiry_is_failure=True)
     run_and_vanish(bench)
     assert (job.state, job.failures, job.losses) == (State.READY, 0, 1)
     bench.take(bench.worker())
@@ -208,7 +194,7 @@ def test_with_expiry_as_failure_a_lease_that_ran_out_is_one_and_a_lost_worker_is
 def test_a_job_that_is_never_given_up_outlives_every_limit() -> None:
     bench = Bench(losses_max=3)
     job = bench.submit(
-        failures=-1,
+        max_failures=-1,
         loss_is_failure=True,
         never_given_up=True,
         backoff=Backoff.DOUBLING,

@@ -8,8 +8,8 @@ from franca.core.errors import TooMuch
 from franca.core.events import Finished
 from franca.core.keys import KEY_BYTES
 from franca.core.model import Job, State
-from franca.core.ready import queue_bytes
-from tests.core.kit import SMALL, Bench, T
+from franca.core.queues import queue_bytes
+from tests.core.kit import Bench, T
 
 
 def test_beyond_the_budget_more_unique_jobs_are_refused() -> None:
@@ -24,44 +24,40 @@ def test_beyond_the_budget_more_unique_jobs_are_refused() -> None:
     bench.submit(key="k3")
 
 
-def test_a_key_counts_once_wherever_its_job_is() -> None:
-    bench = Bench(**SMALL)
+def test_a_key_counts_once_wherever_its_job_is(small: Bench) -> None:
     for number in range(12):
-        bench.submit(key=f"k{number}", name="name")
-        bench.write()
-    taken = bench.broker.keys.bytes
+        small.submit(key=f"k{number}", name="name")
+        small.write()
+    taken = small.broker.keys.bytes
     assert taken == 12 * (KEY_BYTES + 4) + len("".join(f"k{n}" for n in range(12)))
-    bench.crash()
-    assert bench.broker.keys.bytes == taken
-    assert len(bench.take_all()) == 12
-    assert bench.broker.keys.bytes == 0
+    small.crash()
+    assert small.broker.keys.bytes == taken
+    assert (len(small.take_all()), small.broker.keys.bytes) == (12, 0)
 
 
-def test_a_purge_forgets_the_keys_of_its_queues_alone() -> None:
-    bench = Bench(**SMALL)
+def test_a_purge_forgets_the_keys_of_its_queues_alone(small: Bench) -> None:
     for queue in ("a", "b", "c"):
         for number in range(12):
-            bench.submit(queue, key=f"k{number}")
-            bench.write()
-    later = bench.submit("a", key="later", run_at=T + 1_000_000)
-    assert bench.broker.purge_queues(("a", "b", "none"), T) == 24
-    assert bench.broker.keyed("a", "k11") is bench.broker.keyed("b", "k0") is None
-    assert bench.broker.keyed("a", "later") is later
-    assert bench.broker.keyed("c", "k11") is not None
-    bench.write()
-    assert len(bench.take_all("a", "b", "c")) == 12
+            small.submit(queue, key=f"k{number}")
+            small.write()
+    later = small.submit("a", key="later", run_at=T + 1_000_000)
+    assert small.broker.purge_queues(("a", "b", "none"), T) == 24
+    assert small.broker.keyed("a", "k11") is small.broker.keyed("b", "k0") is None
+    assert small.broker.keyed("a", "later") is later
+    assert small.broker.keyed("c", "k11") is not None
+    small.write()
+    assert len(small.take_all("a", "b", "c")) == 12
 
 
-def test_who_joined_a_job_of_the_tail_hears_that_it_was_purged() -> None:
-    bench = Bench(**SMALL)
+def test_who_joined_a_job_of_the_tail_hears_that_it_was_purged(small: Bench) -> None:
     for number in range(12):
-        bench.submit(key=f"k{number}")
-        bench.write()
-    client = bench.worker()
-    job = bench.submit(key="k11", watcher=client)
-    bench.broker.remove_queues(("q",), T)
-    bench.broker.tick(T)
-    [event] = [event for session, event in bench.broker.events if session is client]
+        small.submit(key=f"k{number}")
+        small.write()
+    client = small.worker()
+    job = small.submit(key="k11", watcher=client)
+    small.broker.remove_queues(("q",), T)
+    small.broker.tick(T)
+    [event] = [event for session, event in small.broker.events if session is client]
     assert isinstance(event, Finished)
     assert (event.job.id, event.state) == (job.id, State.CANCELLED)
 

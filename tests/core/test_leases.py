@@ -11,7 +11,7 @@ import pytest
 from franca.core.errors import NotHeld
 from franca.core.events import Finished, Granted, LeaseLost
 from franca.core.model import NEVER, Failure, Job, OnHangUp, Session, State
-from tests.core.kit import SMALL, Bench, T, ids, state_of
+from tests.core.kit import Bench, T, ids, state_of
 
 LEASE = 60_000
 KEEP, RETURN, FAIL = OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL
@@ -25,22 +25,18 @@ def leased(bench: Bench, on_hang_up: OnHangUp = KEEP, **fields: Any) -> tuple[Jo
     return bench.take(worker), worker
 
 
-def test_a_finished_job_is_gone_from_memory_and_from_the_disk() -> None:
-    bench = Bench()
+def test_a_finished_job_is_gone_from_memory_and_from_the_disk(bench: Bench) -> None:
     job, worker = leased(bench)
     bench.write()
     bench.broker.finish(job, "holder", b"result", T + 5)
     bench.write()
     assert (job.state, job.result, job.ended_at) == (State.DONE, b"result", T + 5)
-    assert not bench.broker.jobs
-    assert not bench.disk.rows
-    assert bench.broker.totals.processed == 1
-    assert worker.leases == {}
+    assert (bench.broker.jobs, bench.disk.rows) == ({}, {})
+    assert (bench.broker.totals.processed, worker.leases) == (1, {})
 
 
 @pytest.mark.parametrize("verb", ["finish", "fail", "release", "give_back", "extend", "report"])
-def test_only_the_holder_may_speak_and_only_while_it_holds(verb: str) -> None:
-    bench = Bench()
+def test_only_the_holder_may_speak_and_only_while_it_holds(bench: Bench, verb: str) -> None:
     job, _ = leased(bench)
     stale = bench.submit()
     arguments: dict[str, tuple[object, ...]] = {
@@ -61,8 +57,7 @@ def test_only_the_holder_may_speak_and_only_while_it_holds(verb: str) -> None:
     assert bench.events() == []
 
 
-def test_a_late_word_of_an_old_holder_does_not_touch_the_new_lease() -> None:
-    bench = Bench()
+def test_a_late_word_of_an_old_holder_does_not_touch_the_new_lease(bench: Bench) -> None:
     job, _ = leased(bench)
     bench.broker.tick(EXPIRY)
     assert bench.take(bench.worker("second"), now=EXPIRY) is job
@@ -72,27 +67,24 @@ def test_a_late_word_of_an_old_holder_does_not_touch_the_new_lease() -> None:
     assert (job.state, job.holder) == (State.LEASED, "second")
 
 
-def test_a_lease_runs_out_after_its_time_and_not_before() -> None:
-    bench = Bench()
+def test_a_lease_runs_out_after_its_time_and_not_before(bench: Bench) -> None:
     job, _ = leased(bench)
     bench.broker.tick(T + LEASE - 1)
     assert job.state is State.LEASED
     bench.broker.tick(EXPIRY)
     assert (job.state, job.losses, job.attempts) == (State.READY, 1, 1)
-    assert job.story is not None
-    assert (job.story[0].how, job.story[0].holder) == ("expired", "holder")
+    assert job.attempt_log is not None
+    assert (job.attempt_log[0].outcome, job.attempt_log[0].holder) == ("expired", "holder")
 
 
-def test_a_job_without_a_lease_time_is_held_as_long_as_its_session_lasts() -> None:
-    bench = Bench()
+def test_a_job_without_a_lease_time_is_held_as_long_as_its_session_lasts(bench: Bench) -> None:
     job, _ = leased(bench, OnHangUp.RETURN, lease_ms=0)
     assert job.until == NEVER
     bench.broker.tick(T + 10**10)
     assert job.state is State.LEASED
 
 
-def test_a_lease_that_outlives_its_session_always_ends() -> None:
-    bench = Bench()
+def test_a_lease_that_outlives_its_session_always_ends(bench: Bench) -> None:
     job, worker = leased(bench, KEEP, lease_ms=0)
     end = T + bench.broker.limits.lease_ms
     assert job.until == end
@@ -104,8 +96,7 @@ def test_a_lease_that_outlives_its_session_always_ends() -> None:
     assert states == [State.LEASED, State.READY]
 
 
-def test_a_lease_is_extended_and_never_shortened() -> None:
-    bench = Bench()
+def test_a_lease_is_extended_and_never_shortened(bench: Bench) -> None:
     job, _ = leased(bench)
     bench.broker.extend(job, "holder", T + 2 * LEASE)
     bench.broker.extend(job, "holder", T + 1)
@@ -117,21 +108,18 @@ def test_a_lease_is_extended_and_never_shortened() -> None:
     assert state_of(job) is State.READY
 
 
-def test_a_finish_that_comes_late_counts_while_nobody_else_was_given_the_job() -> None:
-    bench = Bench()
+def test_a_finish_that_comes_late_counts_while_nobody_else_was_given_the_job(bench: Bench) -> None:
     job, _ = leased(bench)
     bench.broker.tick(EXPIRY)
     with pytest.raises(NotHeld):
         bench.broker.finish_late(job, "another", b"", EXPIRY)
     bench.broker.finish_late(job, "holder", b"", EXPIRY)
-    assert job.state is State.DONE
-    assert bench.count().ready == 0
+    assert (job.state, bench.count().ready) == (State.DONE, 0)
     bench.write(EXPIRY)
 
 
-def test_a_finish_that_comes_late_finds_a_job_that_waits_for_its_retry() -> None:
-    bench = Bench()
-    job, _ = leased(bench, loss_is_failure=True, failures=3, delay_ms=1_000)
+def test_a_finish_that_comes_late_finds_a_job_that_waits_for_its_retry(bench: Bench) -> None:
+    job, _ = leased(bench, loss_is_failure=True, max_failures=3, delay_ms=1_000)
     bench.broker.tick(EXPIRY)
     assert job.state is State.WAITING
     bench.broker.finish_late(job, "holder", b"", EXPIRY)
@@ -141,18 +129,16 @@ def test_a_finish_that_comes_late_finds_a_job_that_waits_for_its_retry() -> None
     assert state_of(job) is State.DONE
 
 
-def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made() -> None:
-    bench = Bench()
+def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made(bench: Bench) -> None:
     first, second = bench.submit_many(2)
     worker = bench.worker()
     bench.take(worker)
     bench.broker.give_back(first, worker.holder, T)
-    assert (first.attempts, first.losses, first.story) == (0, 0, None)
+    assert (first.attempts, first.losses, first.attempt_log) == (0, 0, None)
     assert ids(bench.take_all()) == ids([first, second])
 
 
-def test_a_released_job_comes_back_at_its_place_or_at_its_time_and_did_not_fail() -> None:
-    bench = Bench()
+def test_a_released_job_returns_to_its_place_or_at_its_time_and_did_not_fail(bench: Bench) -> None:
     now_job, later_job, other = bench.submit_many(3)
     worker = bench.worker()
     bench.take(worker)
@@ -171,10 +157,9 @@ def test_a_released_job_comes_back_at_its_place_or_at_its_time_and_did_not_fail(
     [(KEEP, State.LEASED, 0, 0), (RETURN, State.READY, 1, 0), (FAIL, State.WAITING, 1, 1)],
 )
 def test_what_becomes_of_a_lease_when_its_session_closes(
-    on_hang_up: OnHangUp, state: State, losses: int, failures: int
+    bench: Bench, on_hang_up: OnHangUp, state: State, losses: int, failures: int
 ) -> None:
-    bench = Bench()
-    job, worker = leased(bench, on_hang_up, failures=5, delay_ms=1_000)
+    job, worker = leased(bench, on_hang_up, max_failures=5, delay_ms=1_000)
     bench.write()
     bench.broker.close_session(worker, T)
     bench.broker.close_session(worker, T)
@@ -182,14 +167,12 @@ def test_what_becomes_of_a_lease_when_its_session_closes(
     bench.write()
 
 
-def test_a_session_is_told_that_it_lost_a_lease_before_it_may_be_given_it_again() -> None:
-    bench = Bench()
+def test_a_session_hears_that_it_lost_a_lease_before_it_is_given_it_again(bench: Bench) -> None:
     job, worker = leased(bench, RETURN)
     bench.ask(worker)
     bench.broker.tick(EXPIRY)
     kinds = [type(event) for session, event in bench.events() if session is worker]
-    assert kinds == [LeaseLost, Granted]
-    assert (job.holder, job.attempts) == ("holder", 2)
+    assert (kinds, job.holder, job.attempts) == ([LeaseLost, Granted], "holder", 2)
 
 
 def test_an_operator_who_takes_a_running_job_away_tells_its_holder() -> None:
@@ -199,12 +182,10 @@ def test_an_operator_who_takes_a_running_job_away_tells_its_holder() -> None:
         getattr(bench.broker, verb)(job, T)
         told = [type(event) for session, event in bench.events() if session is worker]
         assert told == [LeaseLost], verb
-        assert not worker.leases
-        assert bench.count().leased == 0
+        assert (worker.leases, bench.count().leased) == ({}, 0)
 
 
-def test_no_worker_in_time_ends_a_job_that_had_to_start_by_then() -> None:
-    bench = Bench()
+def test_no_worker_in_time_ends_a_job_that_had_to_start_by_then(bench: Bench) -> None:
     client = bench.worker()
     late = bench.submit(start_by=T + 1_000, durable=False, watcher=client)
     bench.broker.tick(T + 999)
@@ -215,23 +196,24 @@ def test_no_worker_in_time_ends_a_job_that_had_to_start_by_then() -> None:
     assert (event.state, event.failure.kind) == (State.CANCELLED, "NotStarted")
 
 
-def test_a_job_that_started_in_time_may_take_its_time() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(6, start_by=T + 1_000)
-    worker = bench.worker()
-    started = [bench.take(worker) for _ in range(3)]
-    bench.write()
-    bench.broker.give_back(started[0], worker.holder, T)
-    bench.write()
-    bench.broker.tick(T + 1_050)
-    bench.write(T + 1_050)
+def test_a_job_that_started_in_time_may_take_its_time(small: Bench) -> None:
+    jobs = small.submit_many(6, start_by=T + 1_000)
+    worker = small.worker()
+    started = [small.take(worker) for _ in range(3)]
+    small.write()
+    small.broker.give_back(started[0], worker.holder, T)
+    small.write()
+    small.broker.tick(T + 1_050)
+    small.write(T + 1_050)
     assert [job.state for job in started[1:]] == [State.LEASED] * 2
-    assert {job.id for job in bench.broker.jobs.values()}.isdisjoint({jobs[0].id})
+    assert {job.id for job in small.broker.jobs.values()}.isdisjoint({jobs[0].id})
 
 
 def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
     class Owner:
         session: Session
+
+        def on_event(self, session: Session, event: object, now: int) -> None: ...
 
     bench = Bench()
     owner = Owner()
@@ -245,38 +227,34 @@ def test_sessions_and_those_who_speak_for_them_can_be_let_go() -> None:
     assert gone() is None
 
 
-def test_what_a_protocol_wants_to_remember_is_kept_with_a_released_job() -> None:
-    bench = Bench()
+def test_what_a_protocol_wants_to_remember_is_kept_with_a_released_job(bench: Bench) -> None:
     worker = bench.worker()
     bench.submit(extra=b"1")
     bench.broker.release(bench.take(worker), worker.holder, T + 10, T, extra=b"2")
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.ripen(T + 10)
     assert bench.take(bench.worker(), now=T + 10).extra == b"2"
 
 
-def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run() -> None:
-    bench = Bench()
+def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
-    bench.submit(watcher=client, fails_watched=True)
+    bench.submit(watcher=client, no_retry_if_watched=True)
     bench.broker.release(bench.take(worker), worker.holder, T + 10, T)
     assert bench.ends(client) == [State.CANCELLED]
     bench.write()
     assert not bench.disk.rows
 
 
-def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing() -> None:
-    bench = Bench(**SMALL)
-    worker = bench.worker()
-    bench.submit(lease_ms=1_000)
-    stale = bench.take(worker)
-    bench.submit_many(9)
-    bench.broker.tick(T + 3_000)
-    while stale.id in bench.broker.jobs:
-        bench.submit(priority=-1)
-        bench.write(T + 3_000)
+def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing(small: Bench) -> None:
+    worker = small.worker()
+    small.submit(lease_ms=1_000)
+    stale = small.take(worker)
+    small.submit_many(9)
+    small.broker.tick(T + 3_000)
+    while stale.id in small.broker.jobs:
+        small.submit(priority=-1)
+        small.write(T + 3_000)
     with pytest.raises(NotHeld):
-        bench.broker.finish_late(stale, worker.holder, b"", T + 3_000)
-    bench.write(T + 3_000)
-    assert stale.id in ids(bench.take_all(now=T + 3_000))
+        small.broker.finish_late(stale, worker.holder, b"", T + 3_000)
+    small.write(T + 3_000)
+    assert stale.id in ids(small.take_all(now=T + 3_000))

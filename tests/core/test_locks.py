@@ -7,28 +7,25 @@ from time import process_time
 import pytest
 
 from franca.core.errors import NotHeld
-from franca.core.life import LOCK_AGAIN_MS
+from franca.core.lifecycle import LOCK_AGAIN_MS
 from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import NEVER, Failure, Job, OnConflict, Session, State
-from tests.core.kit import SMALL, Bench, T, ids, state_of
+from tests.core.kit import Bench, T, ids, state_of
 
 
 def test_a_lock_is_open_to_as_many_as_its_count() -> None:
     locks = Locks()
     assert [locks.acquire("l", 2, job) for job in (1, 2, 3)] == [True, True, False]
     assert locks.acquire("l", 2, 1), "asking again while holding is no second permit"
-    assert locks.release("l", 1)
-    assert not locks.release("l", 1)
+    assert (locks.release("l", 1), locks.release("l", 1)) == (True, False)
     assert locks.acquire("l", 2, 3)
 
 
 def test_the_largest_count_that_anyone_asked_for_holds() -> None:
     locks = Locks()
-    assert locks.acquire("l", 1, 1)
-    assert not locks.acquire("l", 1, 2)
-    assert locks.acquire("l", 2, 2)
-    assert not locks.acquire("l", 1, 3)
+    assert (locks.acquire("l", 1, 1), locks.acquire("l", 1, 2)) == (True, False)
+    assert (locks.acquire("l", 2, 2), locks.acquire("l", 1, 3)) == (True, False)
 
 
 def test_a_lock_that_nobody_holds_leaves_nothing_behind() -> None:
@@ -37,11 +34,8 @@ def test_a_lock_that_nobody_holds_leaves_nothing_behind() -> None:
     locks.acquire("a", 1, 1)
     locks.acquire("b", 1, 1)
     assert locks.of_job.keys() == {1}
-    assert locks.let_go(1) == ["a", "b"]
-    assert locks.let_go(1) == []
-    assert not locks.of_job
-    assert not locks._holders
-    assert not locks._most
+    assert (locks.let_go(1), locks.let_go(1), locks.of_job) == (["a", "b"], [], {})
+    assert (locks._holders, locks._most) == ({}, {})
 
 
 def test_a_job_that_runs_no_more_holds_no_lock() -> None:
@@ -75,8 +69,7 @@ def run(bench: Bench, name: str = "") -> tuple[Job, Session]:
     return bench.take(worker), worker
 
 
-def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open() -> None:
-    bench = Bench()
+def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open(bench: Bench) -> None:
     (first, one), (second, two), (third, three) = run(bench), run(bench), run(bench)
     broker = bench.broker
     assert broker.lock(first, one.holder, "l", 1, T)
@@ -96,8 +89,7 @@ def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open() -> None
     bench.write()
 
 
-def test_a_lock_is_nobodys_but_the_holders() -> None:
-    bench = Bench()
+def test_a_lock_is_nobodys_but_the_holders(bench: Bench) -> None:
     job, _ = run(bench)
     for verb in (bench.broker.lock, bench.broker.unlock):
         with pytest.raises(NotHeld):
@@ -105,8 +97,7 @@ def test_a_lock_is_nobodys_but_the_holders() -> None:
     assert not bench.broker.locks.of_job
 
 
-def test_a_job_without_its_lock_tries_again_in_any_case() -> None:
-    bench = Bench()
+def test_a_job_without_its_lock_tries_again_in_any_case(bench: Bench) -> None:
     (first, one), (second, two) = run(bench), run(bench)
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
@@ -119,13 +110,11 @@ def test_a_job_without_its_lock_tries_again_in_any_case() -> None:
     assert not bench.broker.locks.waits_for
 
 
-def test_a_job_without_its_lock_is_pending_after_a_crash() -> None:
-    bench = Bench()
+def test_a_job_without_its_lock_is_pending_after_a_crash(bench: Bench) -> None:
     (first, one), (second, two) = run(bench, "first"), run(bench, "second")
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
-    bench.write()
-    bench.crash()
+    bench.restart()
     bench.ripen(T + LOCK_AGAIN_MS)
     worker = bench.worker()
     for name in ("first", "second"):
@@ -134,23 +123,20 @@ def test_a_job_without_its_lock_is_pending_after_a_crash() -> None:
         assert bench.broker.lock(job, worker.holder, "l", 2, T)
 
 
-def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next() -> None:
-    bench = Bench(**SMALL)
-    (first, one), (second, two), (third, three) = run(bench), run(bench), run(bench)
-    broker = bench.broker
+def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next(small: Bench) -> None:
+    (first, one), (second, two), (third, three) = run(small), run(small), run(small)
+    broker = small.broker
     assert broker.lock(first, one.holder, "l", 1, T)
     assert not broker.lock(second, two.holder, "l", 1, T)
     assert not broker.lock(third, three.holder, "l", 1, T)
     broker.cancel(second, T)
     broker.close_session(one, T)
-    assert state_of(third) is State.READY
-    assert not broker.locks.waits_for
+    assert (state_of(third), broker.locks.waits_for) == (State.READY, {})
 
 
-def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run() -> None:
-    bench = Bench()
+def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run(bench: Bench) -> None:
     client, (first, one), two = bench.worker(), run(bench), bench.worker()
-    bench.submit(watcher=client, fails_watched=True)
+    bench.submit(watcher=client, no_retry_if_watched=True)
     second = bench.take(two)
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
@@ -174,8 +160,7 @@ def locked_out(bench: Bench, count: int) -> tuple[Job, Session, list[Job]]:
 
 
 @pytest.mark.parametrize("how", ["falls due", "is taken out", "leaves memory", "is replaced"])
-def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(how: str) -> None:
-    bench = Bench()
+def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(bench: Bench, how: str) -> None:
     holder, worker = run(bench)
     broker, other = bench.broker, bench.worker()
     assert broker.lock(holder, worker.holder, "l", 1, T)
@@ -189,7 +174,7 @@ def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(how: str) -> N
         case "is taken out":
             broker.retry(job, T)
         case "leaves memory":
-            broker.limits = Limits(waiting_bytes=0)
+            broker.backlog._limits = Limits(waiting_bytes=0)
             bench.submit(run_at=T + 1)
             assert job.id not in broker.jobs
         case _:

@@ -17,8 +17,7 @@ def wait(bench: Bench, holder: str, *queues: str, **ranks: int) -> Session:
     return session
 
 
-def test_higher_ranks_are_served_first_and_equals_in_the_order_in_which_they_came() -> None:
-    bench = Bench()
+def test_higher_ranks_are_served_first_and_equals_in_the_order_they_came(bench: Bench) -> None:
     wait(bench, "plain")
     wait(bench, "late", q=-3)
     wait(bench, "first", q=5)
@@ -29,8 +28,7 @@ def test_higher_ranks_are_served_first_and_equals_in_the_order_in_which_they_cam
     assert bench.count().ready == 1
 
 
-def test_a_rank_counts_for_its_queue_alone() -> None:
-    bench = Bench()
+def test_a_rank_counts_for_its_queue_alone(bench: Bench) -> None:
     wait(bench, "a's", "a", "b", a=5)
     wait(bench, "b's", "a", "b", b=5)
     bench.submit("b")
@@ -38,8 +36,7 @@ def test_a_rank_counts_for_its_queue_alone() -> None:
     assert served(bench) == ["b's", "a's"]
 
 
-def test_who_leaves_is_not_served() -> None:
-    bench = Bench()
+def test_who_leaves_is_not_served(bench: Bench) -> None:
     first = wait(bench, "first", q=5)
     wait(bench, "plain")
     bench.broker.close_session(first, T)
@@ -47,8 +44,7 @@ def test_who_leaves_is_not_served() -> None:
     assert served(bench) == ["plain"]
 
 
-def test_the_queue_is_as_it_was_when_nobody_with_a_rank_waits() -> None:
-    bench = Bench()
+def test_the_queue_is_as_it_was_when_nobody_with_a_rank_waits(bench: Bench) -> None:
     wait(bench, "first", q=5)
     wait(bench, "last", q=-5)
     assert bench.broker.queues["q"].ranks is not None
@@ -60,15 +56,13 @@ def test_the_queue_is_as_it_was_when_nobody_with_a_rank_waits() -> None:
     assert served(bench) == ["plain"]
 
 
-def test_a_queue_that_only_the_ranked_waited_for_is_gone_with_them() -> None:
-    bench = Bench()
+def test_a_queue_that_only_the_ranked_waited_for_is_gone_with_them(bench: Bench) -> None:
     session = wait(bench, "first", q=5)
     bench.broker.close_session(session, T)
     assert "q" not in bench.broker.queues
 
 
-def test_jobs_that_come_back_go_to_the_foremost_too() -> None:
-    bench = Bench()
+def test_jobs_that_come_back_go_to_the_foremost_too(bench: Bench) -> None:
     job = bench.submit()
     holder = bench.worker("holder")
     assert bench.take(holder) is job

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 
 from franca.core.model import Failure, Job, Policy, Shelf, State
-from franca.core.ready import Queue
+from franca.core.queues import Queue
 from franca.core.waiting import Waiting
 from tests.core.kit import SMALL, Bench, T, ids
 
@@ -45,7 +45,7 @@ def popped(queue: Queue) -> list[int]:
         ([(5, 1), (0, 9), (5, 2), (-1, 10)], [10, 9, 1, 2]),
     ],
 )
-def test_jobs_come_by_priority_and_then_by_place(
+def test_by_priority_and_then_by_place(
     added: list[int | tuple[int, int]], order: list[int]
 ) -> None:
     assert popped(queue_of(*added)) == order
@@ -55,8 +55,7 @@ def test_first_looks_and_does_not_take() -> None:
     queue = queue_of(2, 1)
     first = queue.first()
     assert first is not None
-    assert first.place == 1
-    assert queue.size == 2
+    assert (first.place, queue.size) == (1, 2)
     assert Queue("empty").first() is None
 
 
@@ -86,8 +85,7 @@ def test_a_job_is_removed_wherever_it_stands() -> None:
     for each in jobs:
         queue.add(each)
     queue.remove(jobs[1])
-    assert popped(queue) == [1, 3]
-    assert queue.bytes_held == 0
+    assert (popped(queue), queue.bytes_held) == ([1, 3], 0)
 
 
 @pytest.mark.parametrize(
@@ -127,22 +125,20 @@ def test_behind_the_mark_is_the_tail() -> None:
     assert not any(queue.belongs_to_tail(job(place, priority)) for priority, place in before)
 
 
-def test_ready_jobs_are_counted_by_their_own_priority_wherever_they_lie() -> None:
-    bench = Bench(**SMALL)
+def test_ready_jobs_are_counted_by_their_own_priority_wherever_they_lie(small: Bench) -> None:
     for priority in (1, 1, 0, 2, 2, 2, 0, 3, 1) * 4:
-        bench.submit(priority=priority)
-    queue = bench.broker.queues["q"]
+        small.submit(priority=priority)
+    queue = small.broker.queues["q"]
     assert queue.tail > 20
     assert queue.by_priority() == {0: 8, 1: 12, 2: 12, 3: 4}
-    bench.write()
-    bench.crash()
-    queue = bench.broker.queues["q"]
+    small.restart()
+    queue = small.broker.queues["q"]
     assert queue.by_priority() == {0: 8, 1: 12, 2: 12, 3: 4}
     for left in ({0: 7, 1: 12, 2: 12, 3: 4}, {0: 6, 1: 12, 2: 12, 3: 4}):
-        bench.write()
-        bench.take(bench.worker())
+        small.write()
+        small.take(small.worker())
         assert queue.by_priority() == left
-    bench.broker.purge("q", T)
+    small.broker.purge_queues(("q",), T)
     assert queue.by_priority() == {}
 
 
@@ -157,12 +153,11 @@ def test_taking_all_forgets_the_tail_too() -> None:
 # -- window and tail together ---------------------------------------------------------------
 
 
-def test_more_jobs_than_the_window_come_out_in_the_order_in_which_they_came() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(23)
-    assert (bench.count().ready, bench.broker.queues["q"].size) == (23, 4)
-    bench.write()
-    assert ids(bench.take_all()) == ids(jobs)
+def test_more_jobs_than_the_window_come_out_in_the_order_in_which_they_came(small: Bench) -> None:
+    jobs = small.submit_many(23)
+    assert (small.count().ready, small.broker.queues["q"].size) == (23, 4)
+    small.write()
+    assert ids(small.take_all()) == ids(jobs)
 
 
 def test_a_window_is_limited_by_bytes_as_well() -> None:
@@ -173,69 +168,61 @@ def test_a_window_is_limited_by_bytes_as_well() -> None:
     assert ids(bench.take_all()) == ids(jobs)
 
 
-def test_an_urgent_job_overtakes_the_tail_and_a_patient_one_does_not_jump_it() -> None:
-    bench = Bench(**SMALL)
-    common = bench.submit_many(10, priority=5)
-    patient = bench.submit(priority=9)
-    urgent = bench.submit(priority=1)
-    middle = bench.submit(priority=5)
-    bench.write()
-    assert ids(bench.take_all()) == [urgent.id, *ids(common), middle.id, patient.id]
+def test_an_urgent_job_overtakes_the_tail_and_a_patient_one_does_not_jump_it(small: Bench) -> None:
+    common = small.submit_many(10, priority=5)
+    patient, urgent = small.submit(priority=9), small.submit(priority=1)
+    middle = small.submit(priority=5)
+    small.write()
+    assert ids(small.take_all()) == [urgent.id, *ids(common), middle.id, patient.id]
 
 
-def test_many_urgent_jobs_push_half_a_window_into_the_tail() -> None:
-    bench = Bench(**SMALL)
-    common = bench.submit_many(6, priority=5)
-    bench.write()
-    urgent = bench.submit_many(6, priority=1)
-    bench.write()
-    assert bench.broker.queues["q"].size <= 4
-    assert ids(bench.take_all()) == ids(urgent) + ids(common)
+def test_many_urgent_jobs_push_half_a_window_into_the_tail(small: Bench) -> None:
+    common = small.submit_many(6, priority=5)
+    small.write()
+    urgent = small.submit_many(6, priority=1)
+    small.write()
+    assert small.broker.queues["q"].size <= 4
+    assert ids(small.take_all()) == ids(urgent) + ids(common)
 
 
-def test_a_returned_job_keeps_its_place_even_behind_the_mark() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(4)
-    worker = bench.worker()
-    held = [bench.take(worker) for _ in range(4)]
-    others = bench.submit_many(8)
-    bench.write()
-    bench.broker.close_session(worker, T)
-    bench.write()
+def test_a_returned_job_keeps_its_place_even_behind_the_mark(small: Bench) -> None:
+    jobs = small.submit_many(4)
+    worker = small.worker()
+    held = [small.take(worker) for _ in range(4)]
+    others = small.submit_many(8)
+    small.write()
+    small.broker.close_session(worker, T)
+    small.write()
     assert ids(held) == ids(jobs)
-    assert ids(bench.take_all()) == ids(jobs) + ids(others)
+    assert ids(small.take_all()) == ids(jobs) + ids(others)
 
 
-def test_a_returned_job_goes_into_the_tail_where_its_place_is_there() -> None:
-    bench = Bench(**SMALL)
-    bench.submit_many(4)
-    worker = bench.worker()
-    held = [bench.take(worker) for _ in range(4)]
-    urgent = bench.submit_many(8, priority=-1)
-    bench.write()
-    bench.broker.close_session(worker, T)
-    assert not any(each.id in bench.broker.jobs for each in held)
-    bench.write()
-    assert ids(bench.take_all()) == ids(urgent) + ids(held)
+def test_a_returned_job_goes_into_the_tail_where_its_place_is_there(small: Bench) -> None:
+    small.submit_many(4)
+    worker = small.worker()
+    held = [small.take(worker) for _ in range(4)]
+    urgent = small.submit_many(8, priority=-1)
+    small.write()
+    small.broker.close_session(worker, T)
+    assert not any(each.id in small.broker.jobs for each in held)
+    small.write()
+    assert ids(small.take_all()) == ids(urgent) + ids(held)
 
 
-def test_a_retried_job_goes_behind_all_others() -> None:
-    bench = Bench(**SMALL)
-    first = bench.submit(failures=1)
-    others = bench.submit_many(6)
-    worker = bench.worker()
-    bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
-    bench.broker.tick(T)
-    bench.write()
-    assert ids(bench.take_all()) == [*ids(others), first.id]
+def test_a_retried_job_goes_behind_all_others(small: Bench) -> None:
+    first = small.submit(max_failures=1)
+    others = small.submit_many(6)
+    worker = small.worker()
+    small.broker.fail(small.take(worker), worker.holder, Failure(), T)
+    small.broker.tick(T)
+    small.write()
+    assert ids(small.take_all()) == [*ids(others), first.id]
 
 
-def test_volatile_jobs_stay_in_memory_however_many_there_are() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(20, durable=False)
-    assert all(each.id in bench.broker.jobs for each in jobs)
-    assert bench.count().ready == 20
-    assert ids(bench.take_all()) == ids(jobs)
+def test_volatile_jobs_stay_in_memory_however_many_there_are(small: Bench) -> None:
+    jobs = small.submit_many(20, durable=False)
+    assert (all(each.id in small.broker.jobs for each in jobs), small.count().ready) == (True, 20)
+    assert ids(small.take_all()) == ids(jobs)
 
 
 def test_a_window_full_of_volatile_jobs_leaves_no_mark_behind() -> None:
@@ -259,17 +246,16 @@ def test_one_job_larger_than_the_window_passes_through_the_store_and_leaves_no_m
     assert bench.submit().state is State.LEASED
 
 
-def test_cancelling_the_last_job_of_the_tail_ends_the_tail() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(5)
-    bench.write()
-    (visitor,) = bench.recall(ids=(jobs[-1].id,))
-    assert visitor.id not in bench.broker.jobs
-    bench.broker.cancel(visitor, T)
-    queue = bench.broker.queues["q"]
+def test_cancelling_the_last_job_of_the_tail_ends_the_tail(small: Bench) -> None:
+    jobs = small.submit_many(5)
+    small.write()
+    (visitor,) = small.recall(ids=(jobs[-1].id,))
+    assert visitor.id not in small.broker.jobs
+    small.broker.cancel(visitor, T)
+    queue = small.broker.queues["q"]
     assert (queue.tail, queue.mark) == (0, None)
-    bench.write()
-    assert ids(bench.take_all()) == ids(jobs[:-1])
+    small.write()
+    assert ids(small.take_all()) == ids(jobs[:-1])
 
 
 def test_the_store_is_asked_before_the_window_runs_dry() -> None:
@@ -285,15 +271,14 @@ def test_the_store_is_asked_before_the_window_runs_dry() -> None:
     assert len(bench.broker.wants) == 1, "one question at a time"
 
 
-def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(6)
-    bench.write()
-    worker = bench.worker()
+def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it(small: Bench) -> None:
+    jobs = small.submit_many(6)
+    small.write()
+    worker = small.worker()
     for _ in range(3):
-        bench.take(worker)
-    bench.write()
-    supplied = bench.broker.jobs[jobs[5].id]
+        small.take(worker)
+    small.write()
+    supplied = small.broker.jobs[jobs[5].id]
     assert supplied.shelf is Shelf.TAIL
     assert supplied is not jobs[5]
 
@@ -301,8 +286,7 @@ def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it() -> No
 def test_jobs_that_may_not_go_into_the_tail_do_not_hide_it() -> None:
     # They lie behind the mark, in memory: a cut must not take the last of them for the mark.
     bench = Bench(**SMALL)
-    durable = bench.submit_many(7)
-    volatile = bench.submit_many(7, durable=False)
+    durable, volatile = bench.submit_many(7), bench.submit_many(7, durable=False)
     last = bench.submit_many(3)
     bench.write()
     jobs = ids(bench.take_all())
@@ -402,7 +386,6 @@ def test_a_window_with_holes_is_cut_and_emptied_as_any_other() -> None:
         queue.add(each)
     for each in jobs[3:8]:
         queue.remove(each)
-    assert [each.place for each in queue.cut(3, 99, 99)] == [10, 9]
-    assert queue.mark == (0, 8)
+    assert ([each.place for each in queue.cut(3, 99, 99)], queue.mark) == ([10, 9], (0, 8))
     assert [each.place for each in queue.take_all()] == [1, 2, 3]
     assert (queue.size, queue.bytes_held, queue._holes) == (0, 0, {})

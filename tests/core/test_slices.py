@@ -6,24 +6,23 @@ from unittest.mock import patch
 
 import pytest
 
-from franca.core import lines, steering
-from franca.core.broker import FIRED_AT_ONCE, NAMES_AT_ONCE
+from franca.core import dispatch, purges
+from franca.core.dispatch import ENDED_AT_ONCE, NAMES_AT_ONCE
 from franca.core.events import Finished, Unmet
-from franca.core.known import unseen
 from franca.core.model import Demand, NewJob, OnConflict, OnHangUp, Policy, Schedule, State
-from franca.core.sessions import ENDED_AT_ONCE
-from franca.core.steering import TOLD_AT_ONCE
+from franca.core.purges import TOLD_AT_ONCE
+from franca.core.stubs import unseen
+from franca.core.upkeep import FIRED_AT_ONCE
 from tests.core.kit import MINUTE, Bench, T
 
 MANY = 2 * ENDED_AT_ONCE + 1
 
 
 def running(bench: Bench) -> int:
-    return bench.broker.leased
+    return bench.broker.leases.count
 
 
-def test_leases_of_a_session_that_is_gone() -> None:
-    bench = Bench()
+def test_leases_of_a_session_that_is_gone(bench: Bench) -> None:
     bench.submit_many(MANY)
     worker = bench.worker()
     for _ in range(MANY):
@@ -32,13 +31,10 @@ def test_leases_of_a_session_that_is_gone() -> None:
     assert running(bench) == MANY - ENDED_AT_ONCE
     bench.broker.tick(T)
     bench.broker.tick(T)
-    assert running(bench) == 0
-    assert bench.broker.queues["q"].ready == MANY
-    assert not worker.leases
+    assert (running(bench), bench.broker.queues["q"].ready, worker.leases) == (0, MANY, {})
 
 
-def test_watches_of_a_session_that_is_gone() -> None:
-    bench = Bench()
+def test_watches_of_a_session_that_is_gone(bench: Bench) -> None:
     client = bench.worker()
     jobs = [bench.submit(watcher=client, durable=False, dies_unwatched=True) for _ in range(MANY)]
     bench.broker.close_session(client, T)
@@ -46,12 +42,10 @@ def test_watches_of_a_session_that_is_gone() -> None:
     assert not [event for _, event in bench.broker.events if isinstance(event, Finished)]
     for _ in range(2):
         bench.broker.tick(T)
-    assert not bench.broker.jobs
-    assert not client.watches
+    assert (bench.broker.jobs, client.watches) == ({}, {})
 
 
-def test_who_is_gone_hears_nothing_of_what_it_still_watches() -> None:
-    bench = Bench()
+def test_who_is_gone_hears_nothing_of_what_it_still_watches(bench: Bench) -> None:
     client = bench.worker()
     jobs = [bench.submit(watcher=client) for _ in range(MANY)]
     bench.broker.close_session(client, T)
@@ -59,8 +53,7 @@ def test_who_is_gone_hears_nothing_of_what_it_still_watches() -> None:
     assert not bench.broker.events
 
 
-def test_leases_that_expire_at_one_moment() -> None:
-    bench = Bench()
+def test_leases_that_expire_at_one_moment(bench: Bench) -> None:
     bench.submit_many(MANY, lease_ms=MINUTE)
     worker = bench.worker(on_hang_up=OnHangUp.KEEP)
     for _ in range(MANY):
@@ -74,8 +67,7 @@ def test_leases_that_expire_at_one_moment() -> None:
     assert running(bench) == 0
 
 
-def test_demands_that_end_at_one_moment_by_the_queues_that_they_name() -> None:
-    bench = Bench()
+def test_demands_that_end_at_one_moment_by_the_queues_that_they_name(bench: Bench) -> None:
     worker = bench.worker()
     names = tuple(f"q{n}" for n in range(NAMES_AT_ONCE // 4))
     demands = [Demand(worker, names, until=T + MINUTE) for _ in range(12)]
@@ -91,8 +83,7 @@ def test_demands_that_end_at_one_moment_by_the_queues_that_they_name() -> None:
     assert told == demands
 
 
-def test_rules_that_are_due_at_one_moment() -> None:
-    bench = Bench()
+def test_rules_that_are_due_at_one_moment(bench: Bench) -> None:
     for number in range(2 * FIRED_AT_ONCE):
         rule = Schedule(f"s{number}", NewJob("q", "k", b"", Policy()), every_ms=MINUTE)
         bench.broker.put_schedule(rule, T, fire_now=False)
@@ -114,8 +105,7 @@ def test_rules_wait_while_the_disk_has_much_to_write() -> None:
     assert bench.broker.queues["q"].ready == 1
 
 
-def test_a_session_of_the_same_name_does_not_take_the_place_of_another() -> None:
-    bench = Bench()
+def test_a_session_of_the_same_name_does_not_take_the_place_of_another(bench: Bench) -> None:
     worker = bench.worker(holder="w")
     job = bench.submit()
     assert bench.take(worker) is job
@@ -124,15 +114,11 @@ def test_a_session_of_the_same_name_does_not_take_the_place_of_another() -> None
     bench.broker.finish(job, "w", b"", T)
     assert not worker.leases
     bench.broker.close_session(worker, T)
-    assert job.state is State.DONE
-    assert not bench.broker.jobs
-    assert bench.broker.queues["q"].leased == 0
+    assert (job.state, bench.broker.jobs, bench.broker.queues["q"].leased) == (State.DONE, {}, 0)
 
 
-def test_large_jobs_for_those_who_wait_for_them_when_a_queue_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lines, "MATCHED_BYTES", 100)
+def test_large_jobs_for_who_waits_when_a_queue_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MATCHED_BYTES", 100)
     bench = Bench()
     for _ in range(5):
         bench.submit(body=b"x" * 51)
@@ -162,8 +148,8 @@ def test_those_who_wait_for_jobs_of_a_tail_that_is_purged_or_flushed() -> None:
             bench.submit(
                 key="later", run_at=T + MINUTE, on_conflict=OnConflict.JOIN, watcher=client
             )
-        with patch.object(steering, "unseen", side_effect=unseen) as looked_at:
-            broker.purge("q", T) if end == "purge" else broker.flush(T)
+        with patch.object(purges, "unseen", side_effect=unseen) as looked_at:
+            broker.purge_queues(("q",), T) if end == "purge" else broker.flush(T)
         assert looked_at.call_count <= TOLD_AT_ONCE
         told = [len(bench.ends(client))]
         while told[-1]:

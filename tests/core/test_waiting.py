@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.model import Failure, Job, Policy, State
 from franca.core.waiting import Waiting
-from tests.core.kit import SMALL, Bench, T, ids, state_of
+from tests.core.kit import Bench, T, ids, state_of
 
 SOON = T + 1_000
 
@@ -15,11 +15,15 @@ def job(job_id: int, run_at: int) -> Job:
     return Job(job_id, "q", "k", "", "", b"", "", "", Policy(), 0, T, run_at=run_at)
 
 
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
+
+
 # -- the structure alone --------------------------------------------------------------------
 
 
-def test_jobs_fall_due_in_order_of_time_and_never_before_it() -> None:
-    waiting = Waiting()
+def test_jobs_fall_due_in_order_of_time_and_never_before_it(waiting: Waiting) -> None:
     for job_id, run_at in ((1, 30), (2, 10), (3, 20), (4, 10)):
         waiting.add(job(job_id, run_at))
     assert waiting.next_at() == 10
@@ -28,8 +32,7 @@ def test_jobs_fall_due_in_order_of_time_and_never_before_it() -> None:
     assert (waiting.size, waiting.next_at()) == (1, 30)
 
 
-def test_each_queue_has_an_earliest_moment() -> None:
-    waiting = Waiting()
+def test_each_queue_has_an_earliest_moment(waiting: Waiting) -> None:
     for job_id, run_at in ((1, 30), (2, 10), (3, 20)):
         waiting.add(job(job_id, run_at))
     other = job(4, 40)
@@ -38,15 +41,13 @@ def test_each_queue_has_an_earliest_moment() -> None:
     assert waiting.earliest() == {"q": 10, "other": 40}
 
 
-def test_at_most_so_many_fall_due_at_once() -> None:
-    waiting = Waiting()
+def test_at_most_so_many_fall_due_at_once(waiting: Waiting) -> None:
     for job_id in range(5):
         waiting.add(job(job_id, 10))
     assert [ids(waiting.due(10, 2)) for _ in range(4)] == [[0, 1], [2, 3], [4], []]
 
 
-def test_a_job_that_left_and_came_back_for_the_same_moment_is_there_once() -> None:
-    waiting = Waiting()
+def test_a_job_that_left_and_came_back_for_the_same_moment_is_there_once(waiting: Waiting) -> None:
     one = job(1, 10)
     waiting.add(one)
     waiting.remove(one)
@@ -57,8 +58,7 @@ def test_a_job_that_left_and_came_back_for_the_same_moment_is_there_once() -> No
     assert waiting.due(10, 99) == []
 
 
-def test_another_object_for_the_same_job_and_moment_is_no_confusion() -> None:
-    waiting = Waiting()
+def test_another_object_for_the_same_job_and_moment_is_no_confusion(waiting: Waiting) -> None:
     before, after = job(1, 10), job(1, 10)
     waiting.add(before)
     waiting.remove(before)
@@ -66,19 +66,16 @@ def test_another_object_for_the_same_job_and_moment_is_no_confusion() -> None:
     assert waiting.due(10, 99) == [after]
 
 
-def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them() -> None:
-    waiting = Waiting()
+def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them(waiting: Waiting) -> None:
     for job_id, run_at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         waiting.add(job(job_id, run_at))
-    assert ids(waiting.cut(2, 99, 99)) == [4, 1]
-    assert waiting.mark == (30, 0)
+    assert (ids(waiting.cut(2, 99, 99)), waiting.mark) == ([4, 1], (30, 0))
     assert waiting.belongs_to_tail(job(5, 31))
     assert not waiting.belongs_to_tail(job(5, 19))
     assert ids(waiting.due(99, 99)) == [2, 3]
 
 
-def test_replacing_one_far_off_job_for_ever_costs_no_memory() -> None:
-    waiting = Waiting()
+def test_replacing_one_far_off_job_for_ever_costs_no_memory(waiting: Waiting) -> None:
     for job_id in range(10_000):
         far = job(job_id, 10**9)
         waiting.add(far)
@@ -89,8 +86,7 @@ def test_replacing_one_far_off_job_for_ever_costs_no_memory() -> None:
 # -- in the broker --------------------------------------------------------------------------
 
 
-def test_a_job_for_later_becomes_ready_at_its_time_and_not_before() -> None:
-    bench = Bench()
+def test_a_job_for_later_becomes_ready_at_its_time_and_not_before(bench: Bench) -> None:
     later = bench.submit(run_at=SOON)
     worker = bench.worker()
     bench.ask(worker)
@@ -121,18 +117,17 @@ def test_few_jobs_leave_memory_at_once_however_many_wait(order: int) -> None:
     assert len(bench.take_all(now=SOON + 9_999)) == 200
 
 
-def test_more_waiting_jobs_than_memory_are_all_run_in_order_of_time() -> None:
-    bench = Bench(**SMALL)
-    jobs = [bench.submit(run_at=SOON + 100 * (n * 7 % 20)) for n in range(20)]
-    assert bench.broker.waiting.size <= 8
-    bench.write()
-    late = bench.submit(run_at=SOON + 50)
-    bench.write()
+def test_more_waiting_jobs_than_memory_are_all_run_in_order_of_time(small: Bench) -> None:
+    jobs = [small.submit(run_at=SOON + 100 * (n * 7 % 20)) for n in range(20)]
+    assert small.broker.waiting.size <= 8
+    small.write()
+    late = small.submit(run_at=SOON + 50)
+    small.write()
     ran: list[Job] = []
     for now in range(SOON, SOON + 2_000, 50):
-        bench.broker.tick(now)
-        bench.write(now)
-        ran += bench.take_all(now=now)
+        small.broker.tick(now)
+        small.write(now)
+        ran += small.take_all(now=now)
     expected = sorted([*jobs, late], key=lambda each: each.run_at)
     assert ids(ran) == ids(expected)
 
@@ -147,9 +142,8 @@ def test_due_jobs_are_released_in_slices() -> None:
     assert counts == [3, 6, 8, 8]
 
 
-def test_waiting_is_counted_by_whether_it_ever_failed() -> None:
-    bench = Bench()
-    bench.submit(failures=1, delay_ms=1_000)
+def test_waiting_is_counted_by_whether_it_ever_failed(bench: Bench) -> None:
+    bench.submit(max_failures=1, delay_ms=1_000)
     bench.submit(run_at=SOON)
     worker = bench.worker()
     bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
@@ -158,24 +152,22 @@ def test_waiting_is_counted_by_whether_it_ever_failed() -> None:
     assert (bench.count().scheduled, bench.count().retrying, bench.count().ready) == (0, 0, 2)
 
 
-def test_a_waiting_job_of_the_tail_can_be_retried_and_cancelled() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(12, run_at=SOON)
-    bench.write()
-    retried, cancelled = bench.recall(ids=(jobs[10].id, jobs[11].id))
-    bench.broker.retry(retried, T)
-    bench.broker.cancel(cancelled, T)
-    bench.write()
-    assert (bench.count().ready, bench.count().scheduled) == (1, 10)
-    bench.ripen(SOON)
-    assert sorted(ids(bench.take_all(now=SOON)))[-1] == jobs[10].id
+def test_a_waiting_job_of_the_tail_can_be_retried_and_cancelled(small: Bench) -> None:
+    jobs = small.submit_many(12, run_at=SOON)
+    small.write()
+    retried, cancelled = small.recall(ids=(jobs[10].id, jobs[11].id))
+    small.broker.retry(retried, T)
+    small.broker.cancel(cancelled, T)
+    small.write()
+    assert (small.count().ready, small.count().scheduled) == (1, 10)
+    small.ripen(SOON)
+    assert sorted(ids(small.take_all(now=SOON)))[-1] == jobs[10].id
 
 
-def test_waiting_jobs_that_may_not_go_into_the_tail_do_not_hide_it() -> None:
-    bench = Bench(**SMALL)
-    jobs = bench.submit_many(12, run_at=SOON)
-    jobs += bench.submit_many(12, run_at=SOON + 100, durable=False)
-    jobs += bench.submit_many(3, run_at=SOON + 50)
-    bench.write()
-    bench.ripen(SOON + 100)
-    assert sorted(ids(bench.take_all(now=SOON + 100))) == ids(jobs)
+def test_waiting_jobs_that_may_not_go_into_the_tail_do_not_hide_it(small: Bench) -> None:
+    jobs = small.submit_many(12, run_at=SOON)
+    jobs += small.submit_many(12, run_at=SOON + 100, durable=False)
+    jobs += small.submit_many(3, run_at=SOON + 50)
+    small.write()
+    small.ripen(SOON + 100)
+    assert sorted(ids(small.take_all(now=SOON + 100))) == ids(jobs)

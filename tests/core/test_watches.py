@@ -11,8 +11,7 @@ from tests.core.kit import SMALL, Bench, T
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
 
 
-def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> None:
-    bench = Bench()
+def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival(bench: Bench) -> None:
     clients = [bench.worker() for _ in range(3)]
     job = bench.submit(watcher=clients[0])
     bench.broker.watch(job.id, clients[1])
@@ -29,8 +28,7 @@ def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival() -> N
     assert not any(client.watches for client in clients)
 
 
-def test_watching_twice_is_hearing_everything_twice() -> None:
-    bench = Bench()
+def test_watching_twice_is_hearing_everything_twice(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.watch(job.id, client)
@@ -43,8 +41,7 @@ def test_watching_twice_is_hearing_everything_twice() -> None:
     assert bench.broker.watchers_of(job.id) == 0
 
 
-def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
-    bench = Bench()
+def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -54,8 +51,7 @@ def test_a_word_that_is_not_to_be_kept_is_only_passed_on() -> None:
     assert [e.data for _, e in bench.events() if isinstance(e, Progressed)] == [b"1/2", b"a lot"]
 
 
-def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
-    bench = Bench()
+def test_what_was_reported_of_a_lost_run_is_forgotten(bench: Bench) -> None:
     worker = bench.worker()
     job = bench.submit()
     bench.take(worker)
@@ -64,8 +60,7 @@ def test_what_was_reported_of_a_lost_run_is_forgotten() -> None:
     assert (job.state, job.progress) == (State.READY, b"")
 
 
-def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None:
-    bench = Bench()
+def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes(bench: Bench) -> None:
     client, worker = bench.worker(), bench.worker()
     job = bench.submit(watcher=client)
     bench.take(worker)
@@ -75,8 +70,7 @@ def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes() -> None
     assert end.failure.data == b"\xff\0"
 
 
-def test_who_watches_no_more_hears_nothing() -> None:
-    bench = Bench()
+def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
     client = bench.worker()
     job = bench.submit(watcher=client)
     bench.broker.unwatch(job.id, client, T)
@@ -93,16 +87,15 @@ def test_who_watches_no_more_hears_nothing() -> None:
         ("lose", DEAD),
         ("cancel", CANCELLED),
         ("kill", DEAD),
-        ("purge", CANCELLED),
-        ("remove_queue", CANCELLED),
+        ("purge_queues", CANCELLED),
+        ("remove_queues", CANCELLED),
         ("flush", CANCELLED),
         ("remove", CANCELLED),
     ],
 )
-def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -> None:
-    bench = Bench()
+def test_whatever_ends_a_job_its_watcher_is_told_once(bench: Bench, end: str, state: State) -> None:
     client, worker = bench.worker(), bench.worker()
-    job = bench.submit(watcher=client, key="u", losses=0)
+    job = bench.submit(watcher=client, key="u", max_losses=0)
     broker = bench.broker
     if end in ("finish", "fail", "lose"):
         bench.take(worker)
@@ -120,9 +113,8 @@ def test_whatever_ends_a_job_its_watcher_hears_one_end(end: str, state: State) -
         case "remove":
             assert broker.remove("q", "u", T)
         case _:
-            getattr(broker, end)("q", T)
-    assert bench.ends(client) == [state]
-    assert not broker._watchers
+            getattr(broker, end)(("q",), T)
+    assert (bench.ends(client), broker.watches.by_job) == ([state], {})
 
 
 @pytest.mark.parametrize("end", ["purge", "flush", "remove", "cancel", "run"])
@@ -137,7 +129,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     broker = bench.broker
     match end:
         case "purge":
-            broker.purge("q", T)
+            broker.purge_queues(("q",), T)
         case "flush":
             broker.flush(T)
         case "remove":
@@ -148,14 +140,13 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
             bench.take_all()
     bench.write()
     assert bench.ends(client) == [DONE if end == "run" else CANCELLED]
-    assert not broker._watchers
-    assert not client.watches
+    assert (broker.watches.by_job, client.watches) == ({}, {})
 
 
 @pytest.mark.parametrize("known_by", ["its key", "its name"])
 @pytest.mark.parametrize("written", [True, False])
 @pytest.mark.parametrize("end", ["purge", "flush", "run", "nothing"])
-def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
+def test_who_watches_a_job_in_the_tail_hears_its_end(
     known_by: str, written: bool, end: str
 ) -> None:
     bench = Bench(**SMALL, recent_names=1)
@@ -170,10 +161,10 @@ def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
     assert again.id == job.id
     broker.watch(again.id, client)
     bench.submit(name="other")  # the name is not among the last few any more
-    assert list(broker._waited_for) == [job.id]
+    assert list(broker.watches.in_store) == [job.id]
     match end:
         case "purge":
-            broker.purge("q", T)
+            broker.purge_queues(("q",), T)
         case "flush":
             broker.flush(T)
         case "run":
@@ -182,9 +173,8 @@ def test_whoever_watches_a_job_that_went_into_the_tail_before_hears_its_end_too(
             broker.close_session(client, T)
     bench.write()
     ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
-    assert bench.ends(client) == ends[end]
-    assert not broker._watchers
-    assert not broker._waited_for
+    assert (bench.ends(client), broker.watches.by_job) == (ends[end], {})
+    assert not broker.watches.in_store
 
 
 @pytest.mark.parametrize("written", [True, False])
@@ -195,48 +185,44 @@ def test_the_end_of_a_watched_job_is_told_though_the_tail_is_emptied_unseen(writ
     if written:
         bench.write()
     assert sum(job.id in bench.broker.jobs for job in jobs) < 20
-    bench.broker.purge("q", T)
+    bench.broker.purge_queues(("q",), T)
     assert len(bench.ends(client)) == 15
     bench.broker.flush(T)
-    assert len(bench.ends(client)) == 15
-    assert not client.watches
-    assert not bench.broker._waited_for
+    assert (len(bench.ends(client)), client.watches) == (15, {})
+    assert not bench.broker.watches.in_store
 
 
-def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up() -> None:
-    bench = Bench(**SMALL)
-    client = bench.worker()
+def test_nothing_is_left_of_a_watch_in_the_tail_that_was_given_up(small: Bench) -> None:
+    client = small.worker()
     for number in range(9):
-        bench.submit(key=f"u{number}", watcher=client)
-    assert bench.broker._waited_for
-    bench.broker.close_session(client, T)
-    assert not bench.broker._waited_for
-    assert not bench.broker._watchers
+        small.submit(key=f"u{number}", watcher=client)
+    assert small.broker.watches.in_store
+    small.broker.close_session(client, T)
+    assert not small.broker.watches.in_store
+    assert not small.broker.watches.by_job
 
 
-def test_a_supplied_job_that_is_watched_now_is_supplied_once() -> None:
-    bench = Bench(**SMALL)
+def test_a_supplied_job_that_is_watched_now_is_supplied_once(small: Bench) -> None:
     for number in range(6):
-        bench.submit(key=f"u{number}", priority=5)
-    bench.write()
-    worker = bench.worker()
+        small.submit(key=f"u{number}", priority=5)
+    small.write()
+    worker = small.worker()
     for _ in range(3):
-        bench.take(worker)
-    bench.write()
-    client = bench.worker()
-    watched = bench.submit(key="u5", watcher=client)
-    assert watched.id in bench.broker.jobs
-    bench.submit_many(9, priority=1)
-    bench.write()
-    assert [job.id for job in bench.take_all()].count(watched.id) == 1
-    bench.write()
+        small.take(worker)
+    small.write()
+    client = small.worker()
+    watched = small.submit(key="u5", watcher=client)
+    assert watched.id in small.broker.jobs
+    small.submit_many(9, priority=1)
+    small.write()
+    assert [job.id for job in small.take_all()].count(watched.id) == 1
+    small.write()
 
 
 # -- jobs that live for their watchers, or fail for them --------------------------------------
 
 
-def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -> None:
-    bench = Bench()
+def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs(bench: Bench) -> None:
     one, other, worker = bench.worker(), bench.worker(), bench.worker()
     waits, runs = (
         bench.submit(queue, watcher=one, durable=False, dies_unwatched=True)
@@ -256,13 +242,12 @@ def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs() -
 @pytest.mark.parametrize(
     "how", ["release", "put off", "give_back", "lock", "fail", "lose", "lapse", "retry"]
 )
-def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: str) -> None:
-    bench = Bench()
+def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench, how: str) -> None:
     broker, client, worker = bench.broker, bench.worker(), bench.worker()
     other = bench.submit("other") and bench.take(worker, "other")
     assert broker.lock(other, worker.holder, "l", 1, T)
     job = bench.submit(
-        watcher=client, durable=False, dies_unwatched=True, failures=-1, lease_ms=1_000
+        watcher=client, durable=False, dies_unwatched=True, max_failures=-1, lease_ms=1_000
     )
     bench.take(worker)
     broker.close_session(client, T)
@@ -286,15 +271,13 @@ def test_what_would_run_again_ends_instead_if_nobody_waits_for_it_any_more(how: 
             broker.retry(job, T)
     assert job.state is CANCELLED
     assert job.id not in broker.jobs
-    assert broker.fleeting_bytes == 0
-    assert not broker.locks.waits_for
+    assert (broker.volatile.bytes, broker.locks.waits_for) == (0, {})
 
 
-def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_would_be_tried_again() -> None:
-    bench = Bench()
+def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_is_retried(bench: Bench) -> None:
     client = bench.worker()
     for watcher, state in ((client, CANCELLED), (None, State.WAITING)):
-        job = bench.submit(failures=-1, fails_watched=True, watcher=watcher)
+        job = bench.submit(max_failures=-1, no_retry_if_watched=True, watcher=watcher)
         worker = bench.worker(on_hang_up=OnHangUp.KEEP)
         bench.take(worker)
         bench.broker.fail(job, worker.holder, Failure("No", "not today"), T)

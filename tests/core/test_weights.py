@@ -7,7 +7,7 @@ import pytest
 from franca.core.broker import TIME_MAX
 from franca.core.errors import TooMuch
 from franca.core.model import Demand, Failure, OnHangUp
-from franca.core.ready import queue_bytes
+from franca.core.queues import queue_bytes
 from tests.core.kit import MINUTE, Bench, T
 
 NAME = "n" * 1_000
@@ -18,15 +18,14 @@ def test_windows_count_names_and_what_protocols_keep_with_a_job() -> None:
     for number in range(30):
         bench.submit(name=f"{number}{NAME}", kind=NAME, extra=b"e" * 1_000)
         bench.write()
-    assert bench.broker.windows.bytes_held <= 10_000
-    assert len(bench.take_all()) == 30
-    assert bench.broker.windows.bytes_held == 0
+    assert bench.broker.queue_list.windows.bytes_held <= 10_000
+    assert (len(bench.take_all()), bench.broker.queue_list.windows.bytes_held) == (30, 0)
 
 
 def test_jobs_that_wait_for_another_try_count_with_the_story_of_the_last() -> None:
     bench = Bench(waiting_bytes=20_000, window_jobs=1_000, supply_jobs=2)
     worker = bench.worker()
-    bench.submit_many(30, failures=3, delay_ms=MINUTE)
+    bench.submit_many(30, max_failures=3, delay_ms=MINUTE)
     for _ in range(30):
         job = bench.take(worker)
         failure = Failure("E", "t" * 1_000, ["l" * 100] * 20)
@@ -40,14 +39,14 @@ def test_jobs_that_wait_for_another_try_count_with_the_story_of_the_last() -> No
 def test_a_story_has_a_bound_but_for_its_last_attempt() -> None:
     bench = Bench(story_bytes=5_000)
     worker = bench.worker()
-    bench.submit(failures=-1)
+    bench.submit(max_failures=-1)
     for run in range(12):
         bench.broker.tick(T + run * MINUTE)
         job = bench.take(worker, now=T + run * MINUTE)
         bench.broker.fail(job, worker.holder, Failure("E", str(run) * 700), T + run * MINUTE)
-    assert job.story is not None
-    assert [attempt.error_text[:2] for attempt in job.story][-1] == "11"
-    assert 2 <= len(job.story) <= 6
+    assert job.attempt_log is not None
+    assert [attempt.error_text[:2] for attempt in job.attempt_log][-1] == "11"
+    assert 2 <= len(job.attempt_log) <= 6
 
 
 def test_whoever_asks_for_one_more_waits_while_those_that_run_take_too_much() -> None:
@@ -59,13 +58,11 @@ def test_whoever_asks_for_one_more_waits_while_those_that_run_take_too_much() ->
     assert bench.ask(worker) is None
     bench.broker.finish(jobs[0], worker.holder, b"", T)
     bench.broker.tick(T)
-    assert len(bench.broker.events) == 1
-    assert bench.broker.leased_bytes == 3 * 1_001
-    bench.write()
-    bench.crash()
-    assert bench.broker.leased_bytes == 3 * 1_001
+    assert (len(bench.broker.events), bench.broker.leases.bytes) == (1, 3 * 1_001)
+    bench.restart()
+    assert bench.broker.leases.bytes == 3 * 1_001
     bench.broker.flush(T)
-    assert bench.broker.leased_bytes == 0
+    assert bench.broker.leases.bytes == 0
 
 
 def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
@@ -75,21 +72,19 @@ def test_large_bodies_and_jobs_of_memory_alone_count_elsewhere() -> None:
     bench.submit(body=b"x" * 5_000, durable=False)
     bench.submit(body=b"x" * 100)
     first, second, third = (bench.take(worker) for _ in range(3))
-    assert bench.broker.leased_bytes < 200
+    assert bench.broker.leases.bytes < 200
     for job in (first, second, third):
         bench.broker.finish(job, worker.holder, b"", T)
-    assert bench.broker.leased_bytes == bench.broker.fleeting_bytes == 0
+    assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
-def test_a_job_of_memory_alone_that_becomes_durable_while_it_runs_is_counted_once() -> None:
-    bench = Bench()
-    worker = bench.worker()
-    client = bench.worker()
+def test_a_job_in_memory_that_becomes_durable_while_it_runs_is_counted_once(bench: Bench) -> None:
+    worker, client = bench.worker(), bench.worker()
     job = bench.submit(key="k", durable=False, watcher=client)
     bench.take(worker)
     assert bench.submit(key="k") is job
     bench.broker.finish(job, worker.holder, b"", T)
-    assert bench.broker.leased_bytes == bench.broker.fleeting_bytes == 0
+    assert bench.broker.leases.bytes == bench.broker.volatile.bytes == 0
 
 
 def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:
@@ -105,13 +100,12 @@ def test_beyond_the_budget_no_new_queue_is_made_by_anybody() -> None:
         bench.broker.list_queue("c")
     with pytest.raises(TooMuch):
         bench.broker.demand(Demand(worker, ("c",)), T)
-    assert not worker.demands
-    assert not worker.serves
+    assert (worker.demands, worker.serves) == ({}, {})
     bench.broker.list_queue("a")
     bench.take(worker, "c", "a")
-    bench.broker.remove_queue("b", T)
+    bench.broker.remove_queues(("b",), T)
     bench.submit("c")
-    assert bench.broker.queues_bytes == 2 * queue_bytes("a")
+    assert bench.broker.queue_list.bytes == 2 * queue_bytes("a")
 
 
 def test_watches_have_a_bound() -> None:
@@ -124,7 +118,7 @@ def test_watches_have_a_bound() -> None:
     bench.broker.close_session(clients[0], T)
     bench.submit(key="k", watcher=clients[2])
     bench.broker.cancel(job, T)
-    assert bench.broker.watches == 0
+    assert bench.broker.watches.count == 0
 
 
 def test_locks_have_a_bound() -> None:
@@ -143,8 +137,7 @@ def test_locks_have_a_bound() -> None:
 
 
 @pytest.mark.parametrize("run_at", [-1, TIME_MAX + 1, 1 << 63])
-def test_a_moment_that_cannot_be_kept_is_refused(run_at: int) -> None:
-    bench = Bench()
+def test_a_moment_that_cannot_be_kept_is_refused(bench: Bench, run_at: int) -> None:
     with pytest.raises(TooMuch):
         bench.submit(run_at=run_at)
     assert not bench.broker.has_changes()

@@ -9,17 +9,16 @@ import pytest
 
 from franca.core.broker import Broker
 from franca.core.model import Job, JobQuery, Millis, State
-from franca.core.tail import Recall, SupplyReady
+from franca.core.wants import Recall, SupplyReady
 from franca.engine.engine import SWEEP_MS, TICK_MS
 from franca.protocols.conversation import Link
-from tests.engine.stage import PEER, Stage, T, echo
+from tests.engine.fixtures import PEER, Stage, T, echo
 from tests.sim.disk import Disk
 
 # -- what came in ---------------------------------------------------------------------------
 
 
-def test_a_greeting_is_said_at_once_and_everything_else_in_a_turn() -> None:
-    stage = Stage()
+def test_a_greeting_is_said_at_once_and_everything_else_in_a_turn(stage: Stage) -> None:
     link = stage.engine.open_link("echo", "l", PEER, T)
     assert stage.said(link) == "hello\n"
     stage.say(link, "one\ntw")
@@ -33,18 +32,16 @@ def test_a_greeting_is_said_at_once_and_everything_else_in_a_turn() -> None:
     assert not stage.engine.has_input()
 
 
-def test_a_link_speaks_once_a_turn_however_much_it_says() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_a_link_speaks_once_a_turn_however_much_it_says(stage: Stage, link: Link) -> None:
     stage.say(link, "one\ntwo\n")
     stage.engine.turn(T)
     assert stage.engine.speaking == [link]
     assert not link.after_commit
 
 
-def test_whatever_must_be_durable_first_holds_back_all_that_is_said_with_it() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_whatever_must_be_durable_first_holds_back_all_that_is_said_with_it(
+    stage: Stage, link: Link
+) -> None:
     stage.say(link, "one\npush\ntwo\n")
     stage.engine.turn(T)
     assert link.after_commit
@@ -66,8 +63,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     assert not stage.engine.has_input()
 
 
-def test_while_an_answer_is_owed_nothing_behind_it_is_acted_on() -> None:
-    stage = Stage()
+def test_while_an_answer_is_owed_nothing_behind_it_is_acted_on(stage: Stage) -> None:
     worker, producer = stage.open(), stage.open()
     stage.say(worker, "take\nafter\n")
     stage.engine.turn(T)
@@ -80,12 +76,12 @@ def test_while_an_answer_is_owed_nothing_behind_it_is_acted_on() -> None:
     assert stage.said(worker) == "after\n"
 
 
-def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full(
+    stage: Stage, link: Link
+) -> None:
     stage.engine.turn(T)
-    echo(link)._unread = b"later\n"
-    link.again()
+    echo(link).reader.data = b"later\n"
+    link.call_next_turn()
     assert stage.engine.has_input()
     stage.engine.turn(T)
     assert stage.said(link) == "later\n"
@@ -94,28 +90,25 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full() -
     stage.engine.hold_back(link)
     assert link.full
     echo(link).holding = True
-    link.again()
+    link.call_next_turn()
     stage.engine.turn(T)
     assert not stage.engine.has_input()
     echo(link).holding = False
-    echo(link)._unread = b"at last\n"
+    echo(link).reader.data = b"at last\n"
     stage.engine.go_on(link)
     assert not link.full
     stage.engine.turn(T)
     assert stage.said(link) == "at last\n"
 
 
-def test_a_link_that_asked_to_be_called_may_be_gone_by_then() -> None:
-    stage = Stage()
-    link = stage.open()
-    link.again()
-    stage.engine.close_link(link, T, unheard=False)
+def test_a_link_that_asked_to_be_called_may_be_gone_by_then(stage: Stage, link: Link) -> None:
+    link.call_next_turn()
+    stage.engine.close_link(link, T, undelivered=False)
     stage.engine.turn(T)
     assert not stage.engine.has_input()
 
 
-def test_a_demand_ends_when_its_time_is_over() -> None:
-    stage = Stage()
+def test_a_demand_ends_when_its_time_is_over(stage: Stage) -> None:
     worker = stage.open()
     stage.say(worker, "take\n")
     for now in range(T, T + 1_000, TICK_MS):
@@ -133,11 +126,11 @@ def test_whole_messages_that_came_before_the_end_are_acted_on_all_of_them() -> N
     stage = Stage(turn_messages=3)
     link = stage.open()
     stage.say(link, "push\n" * 8 + "pus")
-    stage.engine.close_link(link, T, unheard=True)
+    stage.engine.close_link(link, T, undelivered=True)
     assert echo(link).heard == ["push"] * 8
     assert echo(link).hung_up == [True]
     assert stage.broker.queues["q"].ready == 8
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert echo(link).hung_up == [True]
     assert not stage.engine.links
 
@@ -151,7 +144,7 @@ def test_a_link_that_was_told_to_close_has_heard_what_was_sent_to_it() -> None:
     stage.engine.turn(T)
     assert link.closing
     stage.said(link)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert echo(link).hung_up == [False]
 
 
@@ -160,7 +153,7 @@ def test_floods_of_those_who_are_gone_have_one_share_of_a_turn_together() -> Non
     gone, there = [stage.open() for _ in range(3)], stage.open()
     for link in gone:
         stage.say(link, "x\n" * 300)
-        stage.engine.close_link(link, T, unheard=True)
+        stage.engine.close_link(link, T, undelivered=True)
     acted = [len(echo(link).heard) for link in gone]
     stage.say(there, "y\n" * 6)
     stage.engine.turn(T)
@@ -173,18 +166,14 @@ def test_floods_of_those_who_are_gone_have_one_share_of_a_turn_together() -> Non
     assert not stage.engine.has_input()
 
 
-def test_what_comes_after_the_end_is_nothing() -> None:
-    stage = Stage()
-    link = stage.open()
-    stage.engine.close_link(link, T, unheard=False)
+def test_what_comes_after_the_end_is_nothing(stage: Stage, link: Link) -> None:
+    stage.engine.close_link(link, T, undelivered=False)
     stage.say(link, "push\n")
     stage.engine.turn(T)
     assert not stage.broker.queues
 
 
-def test_a_link_that_hangs_up_hears_nothing_more() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_a_link_that_hangs_up_hears_nothing_more(stage: Stage, link: Link) -> None:
     stage.say(link, "one\nbye\ntwo\n")
     stage.engine.turn(T)
     assert stage.said(link) == "one\n"
@@ -194,23 +183,21 @@ def test_a_link_that_hangs_up_hears_nothing_more() -> None:
     assert stage.said(link) == ""
 
 
-def test_a_worker_that_goes_gives_its_job_to_the_next_in_the_same_step() -> None:
-    stage = Stage()
+def test_a_worker_that_goes_gives_its_job_to_the_next_in_the_same_step(stage: Stage) -> None:
     first, second = stage.open(), stage.open()
     stage.say(first, "push\ntake\n")
     stage.say(second, "take\n")
     stage.engine.turn(T)
     assert stage.said(first) == "taken\ngiven\n"
-    stage.engine.close_link(first, T, unheard=False)
+    stage.engine.close_link(first, T, undelivered=False)
     assert stage.said(second) == "given\n"
 
 
-def test_a_closed_link_and_its_conversation_can_be_let_go() -> None:
-    stage = Stage()
+def test_a_closed_link_and_its_conversation_can_be_let_go(stage: Stage) -> None:
     link = stage.open()
     stage.say(link, "push\ntake\ntake\n")
     stage.engine.turn(T)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     stage.said(link)
     gone = weakref.ref(link.conversation)
     stage.engine.turn(T + TICK_MS)
@@ -324,18 +311,15 @@ def test_time_in_which_nothing_is_read_is_not_the_peers() -> None:
     assert link.closing
 
 
-def test_what_was_read_of_a_link_is_let_go_with_it() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_what_was_read_of_a_link_is_let_go_with_it(stage: Stage, link: Link) -> None:
     stage.say(link, "half")
     stage.engine.turn(T)
     assert link.conversation.unread() == 4
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert link.conversation.unread() == 0
 
 
-def test_the_oldest_stranger_is_who_has_not_said_who_it_is_for_longest() -> None:
-    stage = Stage()
+def test_the_oldest_stranger_is_who_has_not_said_who_it_is_for_longest(stage: Stage) -> None:
     assert stage.engine.oldest_stranger() is None
     known, closing, first, _second = (stage.open(T + number) for number in range(4))
     known.known = True
@@ -355,8 +339,7 @@ def test_a_link_that_waits_for_its_answer_may_wait(monkeypatch: pytest.MonkeyPat
 # -- time, the store, the end -------------------------------------------------------------------
 
 
-def test_time_is_looked_at_once_a_tick_and_the_next_moment_is_never_past() -> None:
-    stage = Stage()
+def test_time_is_looked_at_once_a_tick_and_the_next_moment_is_never_past(stage: Stage) -> None:
     for ms in range(0, 200, 10):
         stage.engine.turn(T + ms)
         assert stage.engine.next_wake() > T + ms
@@ -379,9 +362,7 @@ def test_what_the_store_brings_is_given_to_those_who_wait() -> None:
     assert stage.said(worker) == "given\n"
 
 
-def test_recalled_jobs_reach_whoever_recalled_them() -> None:
-    stage = Stage()
-    link = stage.open()
+def test_recalled_jobs_reach_whoever_recalled_them(stage: Stage, link: Link) -> None:
     stage.say(link, "push\n")
     stage.engine.turn(T)
     (job,) = stage.broker.jobs.values()
@@ -397,8 +378,7 @@ def test_recalled_jobs_reach_whoever_recalled_them() -> None:
     assert job.state is State.CANCELLED
 
 
-def test_stopping_asks_every_service_and_counts_who_is_left() -> None:
-    stage = Stage()
+def test_stopping_asks_every_service_and_counts_who_is_left(stage: Stage) -> None:
     stage.open()
     stage.engine.stop(T)
     assert stage.service.stopped
@@ -407,12 +387,23 @@ def test_stopping_asks_every_service_and_counts_who_is_left() -> None:
 
 @pytest.mark.parametrize("closed_first", [True, False])
 def test_a_link_that_is_closed_has_something_to_say_even_if_it_said_nothing(
-    closed_first: bool,
+    closed_first: bool, stage: Stage, link: Link
 ) -> None:
-    stage = Stage()
-    link = stage.open()
     if closed_first:
         link.close()
     link.write(b"last words")
     link.close()
     assert link in stage.engine.speaking
+
+
+def test_the_end_of_a_peers_input_is_noticed_after_all_of_it(stage: Stage) -> None:
+    worker, producer = stage.open(), stage.open()
+    for text in ("one\n", "two\ntake\nthree\n", ""):
+        stage.say(worker, text)
+    stage.engine.turn(T)
+    assert (stage.said(worker), worker.input_ended) == ("one\ntwo\n", True)
+    stage.say(producer, "push\n")
+    stage.engine.turn(T)
+    stage.engine.turn(T)
+    assert stage.said(worker) == "given\nthree\n"
+    assert not stage.engine.has_input()

@@ -5,15 +5,16 @@ from __future__ import annotations
 import pytest
 
 from franca.core.model import Demand, NewJob, Policy, State
-from tests.engine.stage import Stage, T, echo
+from franca.protocols.conversation import Link
+from tests.engine.fixtures import Stage, T, echo
 
 SAID_MS = 1_000
 
 
 @pytest.mark.parametrize("begin", [0, 1, 24, 25, 49, 50, 51, 73, 99])
-def test_a_lease_ends_within_a_tenth_of_a_second_of_its_time(begin: int) -> None:
-    stage = Stage()
-    link = stage.open()
+def test_a_lease_ends_within_a_tenth_of_a_second_of_its_time(
+    begin: int, stage: Stage, link: Link
+) -> None:
     began = T + begin
     stage.engine.turn(T)
     job = stage.broker.submit(NewJob("q", "k", b"", Policy(lease_ms=SAID_MS)), began)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from franca.engine.engine import LAST_SHARES, PARTINGS, SLICE
+from franca.core.model import Millis
+from franca.engine.engine import ENDED_AT_ONCE, HEAVY, LAST_SHARES, SLICE
 from franca.engine.roster import LAST_BYTES
 from franca.protocols.conversation import FEW_PIECES, Link
-from tests.engine.stage import Stage, T, echo
+from tests.engine.fixtures import Echo, Stage, T, echo
 
 # -- turns that end early -----------------------------------------------------------------------
 
@@ -24,8 +25,7 @@ def end_after(stage: Stage, count: int) -> list[Link]:
     return asked
 
 
-def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next() -> None:
-    stage = Stage()
+def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next(stage: Stage) -> None:
     links = [stage.open() for _ in range(3 * SLICE)]
     end_after(stage, 1)
     for link in links:
@@ -36,13 +36,12 @@ def test_input_that_a_turn_did_not_come_to_comes_first_in_the_next() -> None:
             [1] * turn * SLICE + [0] * (3 - turn) * SLICE
         )
         stage.say(links[0], "half")
-    assert stage.engine.unheard_bytes() == 3 * len("half")
+    assert stage.engine.waiting_bytes() == 3 * len("half")
     stage.engine.turn(T)
     assert not stage.engine.has_input()
 
 
-def test_few_who_say_little_are_all_heard_and_nobody_is_asked() -> None:
-    stage = Stage()
+def test_few_who_say_little_are_all_heard_and_nobody_is_asked(stage: Stage) -> None:
     links = [stage.open() for _ in range(SLICE)]
     asked = end_after(stage, 1)
     for link in links:
@@ -69,8 +68,7 @@ def test_floods_take_turns_and_new_input_is_heard_beside_them() -> None:
     assert sum(heard) == 5 * 2 + 10 * 2 * 2
 
 
-def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about() -> None:
-    stage = Stage()
+def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about(stage: Stage) -> None:
     links = [stage.open() for _ in range(3)]
     asked = end_after(stage, 100)
     stage.engine.careful = True
@@ -80,14 +78,14 @@ def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about() -> None
     assert asked == links
 
 
-def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> None:
-    stage = Stage()
+def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone(
+    stage: Stage, link: Link
+) -> None:
     others = [stage.open() for _ in range(SLICE)]
-    link = stage.open()
     end_after(stage, 1)
     for speaker in (*others, link):
         stage.say(speaker, "push\n")
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     for _ in range(3):
         assert not link.closed
         stage.engine.turn(T)
@@ -96,39 +94,37 @@ def test_who_goes_while_many_wait_to_be_heard_is_heard_before_it_is_gone() -> No
     assert not stage.engine.has_input()
 
 
-def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_others_speak() -> None:
-    stage = Stage()
+def test_who_had_nothing_more_to_say_has_heard_what_it_was_told_however_many_others_speak(
+    stage: Stage, link: Link
+) -> None:
     others = [stage.open() for _ in range(2 * SLICE)]
-    link = stage.open()
     for speaker in others:
         stage.say(speaker, "push\n")
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     stage.engine.turn(T)
     assert link.closed
     assert echo(link).hung_up == [False]
 
 
-def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten() -> None:
-    stage = Stage()
-    links = [stage.open() for _ in range(3 * PARTINGS)]
+def test_when_many_go_at_once_some_go_a_little_later_and_nobody_is_forgotten(stage: Stage) -> None:
+    links = [stage.open() for _ in range(3 * ENDED_AT_ONCE)]
     for link in links:
-        stage.engine.close_link(link, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
     for turns in (1, 2, 3):
-        assert sum(link.closed for link in links) == turns * PARTINGS
+        assert sum(link.closed for link in links) == turns * ENDED_AT_ONCE
         assert stage.engine.has_input() is (turns < 3)
         stage.engine.turn(T)
     assert all(echo(link).hung_up == [False] for link in links)
     assert not stage.engine.links
 
 
-def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of() -> None:
-    stage = Stage()
+def test_a_job_for_one_who_is_about_to_be_gone_was_not_heard_of(stage: Stage) -> None:
     worker, producer = stage.open(), stage.open()
     stage.say(worker, "take\n")
     stage.engine.turn(T)
-    for link in [stage.open() for _ in range(PARTINGS)]:
-        stage.engine.close_link(link, T, unheard=False)
-    stage.engine.close_link(worker, T, unheard=False)
+    for link in [stage.open() for _ in range(ENDED_AT_ONCE)]:
+        stage.engine.close_link(link, T, undelivered=False)
+    stage.engine.close_link(worker, T, undelivered=False)
     stage.say(producer, "push\n")
     stage.engine.turn(T)
     assert worker.closed
@@ -139,7 +135,7 @@ def test_what_is_left_of_one_who_is_gone_is_acted_on_though_others_are_put_off()
     stage = Stage(turn_messages=1)
     link = stage.open()
     stage.say(link, "x\n" * 20)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     assert not link.closed
     stage.engine.put_off(link)
     for _ in range(20):
@@ -156,7 +152,7 @@ def test_of_many_who_go_with_much_unsaid_only_a_few_shares_are_acted_on_at_once(
         stage.say(link, "x\n" * 20)
     stage.engine.turn(T)
     for link in links:
-        stage.engine.close_link(link, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
     assert sum(len(echo(link).heard) for link in links) == len(links) + LAST_SHARES
     for _ in range(30 * 20):
         stage.engine.turn(T)
@@ -170,7 +166,7 @@ def test_what_is_left_of_those_who_are_gone_waits_while_the_disk_is_behind() -> 
         stage.say(link, "push\n" * 99)
         stage.say(link, "push\n")
     for link in links:
-        stage.engine.close_link(link, T, unheard=False)
+        stage.engine.close_link(link, T, undelivered=False)
     other = stage.open()
     stage.say(other, "x\n")
     drained = 0
@@ -203,7 +199,7 @@ def test_what_comes_from_a_link_that_is_held_back_is_kept_and_acted_on_after_tha
         stage.engine.turn(T)
     assert (stage.said(link), stage.said(other)) == ("one\ntwo\n", "x\nx\n")
     assert not link.full, "it takes what is said to it"
-    assert stage.engine.kept_bytes() == len("four\nfive\n")
+    assert stage.engine.kept_bytes() == len("three\nfour\nfive\n")
     assert not stage.engine.has_input()
     stage.engine.go_on(link)
     for _ in range(3):
@@ -224,7 +220,7 @@ def test_who_was_held_back_and_goes_is_acted_on_unless_it_did_not_read(
     stage.engine.put_off(link)
     stage.say(link, "y\n")
     stage.engine.turn(T)
-    stage.engine.close_link(link, T, unheard=False)
+    stage.engine.close_link(link, T, undelivered=False)
     for _ in range(3):
         stage.engine.turn(T)
     assert link.closed
@@ -244,7 +240,7 @@ def test_a_link_is_full_as_soon_as_one_turn_wrote_more_than_may_wait() -> None:
     assert link.is_full()
     stage.said(link)
     assert not link.is_full()
-    link.write_bulk(b"x" * 500, b"y" * 500)
+    link.write_pieces((b"x" * 500, b"y" * 500))
     assert not link.is_full()
     link.write(b"z")
     assert link.is_full()
@@ -252,3 +248,69 @@ def test_a_link_is_full_as_soon_as_one_turn_wrote_more_than_may_wait() -> None:
     stage.said(link)
     link.full = True
     assert link.is_full()
+
+
+# -- what takes long ------------------------------------------------------------------------------
+
+
+def test_a_link_whose_messages_take_long_comes_behind_the_others(stage: Stage) -> None:
+    slow, other = stage.open(), stage.open()
+    spend(slow, HEAVY + 1)
+    stage.say(slow, "one\n")
+    stage.engine.turn(T)
+    assert (stage.said(slow), slow.heavy) == ("one\n", True)
+    for link in (slow, other):
+        stage.say(link, "two\n")
+    stage.engine.turn(T)
+    assert (stage.said(slow), stage.said(other)) == ("", "two\n")
+    spend(slow, 0)
+    stage.engine.turn(T)
+    assert (stage.said(slow), slow.heavy) == ("two\n", False)
+    stage.say(slow, "three\n")
+    stage.engine.turn(T)
+    assert stage.said(slow) == "three\n"
+
+
+def test_what_a_message_costs_counts_among_those_of_its_share() -> None:
+    stage = Stage(turn_messages=10)
+    link = stage.open()
+    spend(link, 4)
+    stage.say(link, "x\n" * 3)
+    stage.engine.turn(T)
+    assert stage.said(link) == "x\n" * 2
+    stage.engine.turn(T)
+    assert stage.said(link) == "x\n"
+
+
+def test_after_messages_that_take_long_it_is_asked_whether_the_turn_should_end(
+    stage: Stage,
+) -> None:
+    links = [stage.open() for _ in range(3)]
+    end_after(stage, 1)
+    for link in links:
+        spend(link, SLICE)
+        stage.say(link, "x\n")
+    for turn in (1, 2, 3):
+        stage.engine.turn(T)
+        assert [len(echo(link).heard) for link in links] == [1] * turn + [0] * (3 - turn)
+
+
+def spend(link: Link, cost: int) -> None:
+    """Have each message of a link take so much time."""
+    conversation = echo(link)
+
+    def on_message(line: str, now: Millis) -> None:
+        Echo.on_message(conversation, line, now)
+        conversation.spent += cost
+
+    conversation.on_message = on_message  # type: ignore[method-assign]
+
+
+def test_between_two_messages_everybody_is_told_what_has_happened(stage: Stage) -> None:
+    taker, pusher = stage.open(), stage.open()
+    stage.say(taker, "take\n")
+    stage.engine.turn(T)
+    stage.say(pusher, "push\ntake\n")
+    stage.engine.turn(T)
+    assert stage.said(taker) == "given\n"
+    assert stage.said(pusher) == "taken\n", "its own job is with another"

@@ -91,9 +91,7 @@ def test_a_process_that_was_stopped_takes_no_great_step(machine: Machine, jump: 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_it_never_goes_backwards_and_nobody_thinks_the_wall_later_than_it_is(
-    machine: Machine, seed: int
-) -> None:
+def test_it_never_goes_back_nor_thinks_the_wall_later(machine: Machine, seed: int) -> None:
     rng = Random(seed)
     clock = SystemClock()
     last = clock.now()

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from franca.control.values import Address
 from franca.node.config import data_directory, keys, load, variable_of
 from franca.node.settings import (
+    LISTENERS,
     ConfigError,
-    GearmanOptions,
     Settings,
     check_binds,
-    default_listeners,
     open_binds,
+    secrets_of,
 )
+from franca.values import Address, read_addresses
 
 HOME = {"HOME": "/home/anna"}
 
@@ -37,7 +37,10 @@ def source_of(settings: Settings, key: str) -> str:
 def test_without_any_source_there_are_defaults_for_all() -> None:
     settings = load({}, HOME)
     assert settings.data == "/home/anna/.local/share/franca"
-    assert settings.listeners == default_listeners(settings.data)
+    assert settings.listeners == {
+        name: read_addresses([text.replace("{data}", settings.data) for text in texts])
+        for name, texts in LISTENERS.items()
+    }
     assert settings.listeners["faktory"] == (Address("127.0.0.1", 7419),)
     assert settings.listeners["gearman"] == (Address("127.0.0.1", 4730),)
     assert settings.listeners["memodb"] == (Address("127.0.0.1", 12703),)
@@ -123,8 +126,9 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
     assert (limits.handshake_ms, limits.window_jobs, limits.ballast_bytes) == (2_000, 5, 0)
     assert variable_of("limits.window_jobs") == "FRANCA_LIMITS__WINDOW_JOBS"
     path = written(tmp_path, "[memodb]\nheartbeat_ms = '5s'\nshare_bytes = '1MiB'")
-    memodb = load({}, HOME | {"FRANCA_MEMODB__SHARE_JOBS": "7"}, path).memodb
-    assert (memodb.heartbeat_ms, memodb.share_bytes, memodb.share_jobs) == (5_000, 1 << 20, 7)
+    chosen = load({}, HOME | {"FRANCA_MEMODB__SHARE_JOBS": "7"}, path).protocols["memodb"]
+    names = ("heartbeat_ms", "share_bytes", "share_jobs")
+    assert [chosen[name] for name in names] == [5_000, 1 << 20, 7]
 
 
 # -- what is refused --------------------------------------------------------------------------
@@ -162,9 +166,7 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
         ("= nonsense", "franca.toml: "),
     ],
 )
-def test_a_wrong_file_is_refused_and_the_remedy_named(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_wrong_file_is_refused_with_the_remedy(tmp_path: Path, text: str, message: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ConfigError) as error:
         load({}, HOME, path)
@@ -250,10 +252,16 @@ def test_the_port_that_users_of_gearmand_export_is_honoured() -> None:
 
 
 def test_what_may_be_chosen_about_gearman() -> None:
-    assert load({}, HOME).gearman == GearmanOptions(1, -1, "requeue", "loopback")
+    assert load({}, HOME).protocols["gearman"] == {
+        "wakeup": 1,
+        "job_retries": -1,
+        "exceptions": False,
+        "on_timeout": "requeue",
+        "admin": "loopback",
+    }
     flags = {"gearman.wakeup": "3", "gearman.job_retries": "0", "gearman.exceptions": True}
     env = HOME | {"FRANCA_GEARMAN__ON_TIMEOUT": "fail", "FRANCA_GEARMAN__ADMIN": "off"}
-    assert load(flags, env).gearman == GearmanOptions(3, 0, "fail", "off", exceptions=True)
+    assert [*load(flags, env).protocols["gearman"].values()] == [3, 0, True, "fail", "off"]
 
 
 @pytest.mark.parametrize(
@@ -274,25 +282,30 @@ def test_what_may_not(name: str, value: str) -> None:
 # -- passwords --------------------------------------------------------------------------------
 
 
+def password_of(settings: Settings) -> str:
+    [secret] = secrets_of(settings)
+    return secret
+
+
 def test_the_variable_of_the_original_is_a_password_or_the_path_of_one(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("from a file\n")
-    assert load({}, HOME | {"FAKTORY_PASSWORD": "plain"}).faktory.password.reveal() == "plain"
+    assert password_of(load({}, HOME | {"FAKTORY_PASSWORD": "plain"})) == "plain"
     in_file = load({}, HOME | {"FAKTORY_PASSWORD": str(path)})
-    assert in_file.faktory.password.reveal() == "from a file"
+    assert password_of(in_file) == "from a file"
 
 
 def test_a_later_password_takes_the_place_of_an_earlier_one_in_either_form(tmp_path: Path) -> None:
     path = tmp_path / "password"
     path.write_text("flagged")
     config = written(tmp_path, "[faktory]\npassword = 'filed'")
-    assert load({}, HOME, config).faktory.password.reveal() == "filed"
+    assert password_of(load({}, HOME, config)) == "filed"
     env = HOME | {"FAKTORY_PASSWORD": "of the original"}
-    assert load({}, env, config).faktory.password.reveal() == "of the original"
+    assert password_of(load({}, env, config)) == "of the original"
     env |= {"FRANCA_FAKTORY__PASSWORD": "ours"}
-    assert load({}, env, config).faktory.password.reveal() == "ours"
+    assert password_of(load({}, env, config)) == "ours"
     flags = {"faktory.password_file": str(path)}
-    assert load(flags, env, config).faktory.password.reveal() == "flagged"
+    assert password_of(load(flags, env, config)) == "flagged"
 
 
 def test_an_empty_password_file_is_refused(tmp_path: Path) -> None:
@@ -307,5 +320,5 @@ def test_a_password_is_never_shown(tmp_path: Path) -> None:
     config = written(tmp_path, "[faktory]\npassword = 8723491")
     with pytest.raises(ConfigError) as error:
         load({}, HOME, config)
-    assert "canary" not in repr(settings) + str(settings.shown) + str(settings.faktory)
+    assert "canary" not in repr(settings) + str(settings.shown) + str(settings.protocols)
     assert "8723491" not in str(error.value)

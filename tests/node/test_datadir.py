@@ -18,8 +18,7 @@ from franca.core.errors import StoreFull
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
 from franca.node import datadir
-from franca.node.datadir import DataDir
-from franca.node.room import RoomWatch
+from franca.node.datadir import DataDir, RoomWatch
 from franca.store import files
 from franca.store.port import StoreBusy, StoreDamaged, StoreError
 from franca.store.sqlite import SqliteStore
@@ -97,8 +96,7 @@ def jobs_in(data: DataDir) -> list[int]:
 def test_without_a_mark_nothing_is_copied(data: DataDir) -> None:
     fill(data)
     inode = os.stat(data.store_path).st_ino
-    assert data.heal() == ""
-    assert os.stat(data.store_path).st_ino == inode
+    assert (data.heal(), os.stat(data.store_path).st_ino) == ("", inode)
 
 
 def test_a_suspect_store_is_copied_into_a_fresh_file_once(data: DataDir) -> None:
@@ -123,8 +121,7 @@ def test_what_is_only_in_the_log_is_copied_too(tmp_path: Path) -> None:
     data = DataDir(tmp_path / "killed")
     data.mark_suspect("sync")
     assert data.heal()
-    assert jobs_in(data) == [1, 2]
-    assert heir.path == data.store_path
+    assert (jobs_in(data), heir.path) == ([1, 2], data.store_path)
     data.close()
 
 
@@ -211,7 +208,7 @@ def test_a_server_killed_while_it_copies_loses_nothing(
     data.close()
 
 
-def test_a_store_that_cannot_be_copied_is_not_served(
+def test_no_store_is_served_without_its_copy(
     data: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(data)
@@ -273,8 +270,7 @@ def test_ballast_is_real_room_that_is_given_up_once(data: DataDir) -> None:
     data.take_ballast(1 << 20)
     ballast = data.path / "ballast"
     assert ballast.stat().st_blocks * 512 >= 1 << 20
-    assert data.drop_ballast() is True
-    assert not ballast.exists()
+    assert (data.drop_ballast(), ballast.exists()) == (True, False)
     assert data.drop_ballast() is False
 
 
@@ -290,9 +286,7 @@ def test_no_ballast_is_asked_for_and_none_is_taken(data: DataDir) -> None:
     assert not (data.path / "ballast").exists()
 
 
-def test_ballast_that_cannot_be_had_is_not_half_taken(
-    data: DataDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ballast_is_taken_whole_or_not(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -346,15 +340,13 @@ def test_new_jobs_are_refused_below_the_reserve_and_taken_well_above_it() -> Non
 def test_a_full_disk_gives_up_the_ballast_and_takes_it_back_before_new_jobs() -> None:
     watched = Watched(free=200)
     watched.disk.free = 0
-    assert watched.room.make_room() is True
-    assert watched.broker.refusing_new is True
+    assert (watched.room.make_room(), watched.broker.refusing_new) == (True, True)
     assert watched.disk.free == 30
     assert watched.room.make_room() is False
     watched.disk.free = 120
     assert watched.room.look() is False
     watched.disk.free = 131
-    assert watched.room.look() is True
-    assert (watched.disk.ballast, watched.disk.free) == (30, 101)
+    assert (watched.room.look(), watched.disk.ballast, watched.disk.free) == (True, 30, 101)
     assert watched.broker.refusing_new is False
 
 
@@ -367,8 +359,7 @@ def test_ballast_that_somebody_else_took_first_leaves_new_jobs_refused() -> None
         watched.disk.free = 50
 
     watched.disk.take_ballast = greedy  # type: ignore[method-assign]
-    assert watched.room.look() is False
-    assert watched.broker.refusing_new is True
+    assert (watched.room.look(), watched.broker.refusing_new) == (False, True)
 
 
 def test_between_two_looks_no_more_is_taken_than_there_was_room_for() -> None:

@@ -10,7 +10,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.clock import SystemClock
 from franca.node.group import GATHERING_MS, GATHERING_PASSES, LONG_GROUP_BYTES, Gathering
-from tests.node.stage import asynchronous, stage
+from tests.node.fixtures import stage
 
 
 class StillClock(SystemClock):
@@ -40,22 +40,19 @@ def test_a_group_waits_for_a_few_passes_and_not_longer() -> None:
 
 def test_a_group_waits_for_a_few_milliseconds_and_not_longer() -> None:
     gathering = Gathering()
-    assert gathering.goes_on(1_000)
-    assert gathering.goes_on(1_000 + GATHERING_MS)
+    assert (gathering.goes_on(1_000), gathering.goes_on(1_000 + GATHERING_MS)) == (True, True)
     assert not gathering.goes_on(1_001 + GATHERING_MS)
     gathering.end()
     assert gathering.goes_on(2_000), "each group has a time of its own"
 
 
-@asynchronous
 async def test_those_who_speak_one_pass_after_the_other_share_a_group() -> None:
     with stage() as s:
         first, second = s.guest(), s.guest()
         s.node.clock = StillClock()
         first.says("push a")
         await asyncio.sleep(0)
-        assert s.broker.totals.pushed == 1
-        assert not s.node.busy
+        assert (s.broker.totals.pushed, s.node.busy) == (1, False)
         second.says("push b")
         await s.reaches("commit")
         assert s.broker.totals.pushed == 2
@@ -64,7 +61,6 @@ async def test_those_who_speak_one_pass_after_the_other_share_a_group() -> None:
         await second.hears("pushed b;")
 
 
-@asynchronous
 async def test_a_group_begins_in_the_first_pass_that_brings_nothing() -> None:
     with stage() as s:
         guest = s.guest()
@@ -75,7 +71,6 @@ async def test_a_group_begins_in_the_first_pass_that_brings_nothing() -> None:
         assert s.node.busy
 
 
-@asynchronous
 async def test_what_needs_no_disk_does_not_wait_for_a_group() -> None:
     with stage() as s:
         writer, other = s.guest(), s.guest()
@@ -83,11 +78,9 @@ async def test_what_needs_no_disk_does_not_wait_for_a_group() -> None:
         writer.says("push a")
         other.says("ping")
         await asyncio.sleep(0)
-        assert not s.node.busy
-        assert other.heard == "pong;"
+        assert (s.node.busy, other.heard) == (False, "pong;")
 
 
-@asynchronous
 async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
     with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         prepared: list[int] = []
@@ -97,15 +90,13 @@ async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
         writer.says("push " + "x" * (LONG_GROUP_BYTES + 1))
         await s.reaches("commit")
         assert prepared == [1]
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert writer.heard == ""
         await s.ends()
         await s.until(lambda: writer.heard.startswith("pushed x"))
         assert not s.node.disk.is_slow(s.node.clock.now()), "it is the group that was long"
 
 
-@asynchronous
 async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> None:
     with stage(quick=True) as s:
         writer = s.guest()
@@ -116,12 +107,10 @@ async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> Non
         await s.reaches("commit")
         assert answered == []
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await s.until(lambda: bool(answered))
 
 
-@asynchronous
 async def test_and_that_group_is_not_put_off_however_long_it_is() -> None:
     with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         writers = [s.guest() for _ in range(2)]

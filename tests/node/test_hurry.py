@@ -6,30 +6,25 @@ import pytest
 
 from franca.node import node
 from franca.node.group import URGENT_MS
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from tests.node.fixtures import Guest, Stage, stage
 
 
-async def hurried(s: Stage) -> Guest:
+async def is_urgent(s: Stage) -> Guest:
     """A peer whose answer waits for the next group, while somebody is in a hurry."""
     other, writer = s.guest(), s.guest()
-    other.says("brief x")
-    await other.hears("took x;")
+    await other.asks("brief x", hears="took x;")
     writer.says("push a")
     await s.reaches("commit")
-    assert s.node.hurried
+    assert s.node.is_urgent
     return writer
 
 
-@asynchronous
-async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 60.0)
+async def test_who_waits_for_the_disk_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
-        writer, other = await hurried(s), s.guest()
+        writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         await s.turns()
         assert s.broker.totals.pushed == 2, "the second push must not have been looked at"
         await s.ends()
@@ -39,27 +34,24 @@ async def test_who_waits_for_the_disk_is_heard_when_it_is_free_and_others_at_onc
         await writer.hears("pushed a;pushed b;")
 
 
-@asynchronous
 async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(node, "GATHER_S", 0.001)
     with stage() as s:
-        writer = await hurried(s)
+        writer = await is_urgent(s)
         writer.says("push b")
         await s.turns()
         await s.until(lambda: s.broker.totals.pushed == 3)
         assert writer.heard == ""
 
 
-@asynchronous
 async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
-        writer, other = await hurried(s), s.guest()
+        writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         # Told of something that needs no disk, it would no longer count as one that waits.
-        writer.connection.patient = False
+        writer.connection.needs_disk = False
         writer.says("ping")
         await s.turns()
         assert s.broker.totals.pushed == 2
@@ -68,11 +60,10 @@ async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatc
         await writer.hears("pushed a;pushed b;pong;")
 
 
-@asynchronous
 async def test_what_a_peer_said_before_it_vanished_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(node, "GATHER_S", 60.0)
     with stage() as s:
-        writer = await hurried(s)
+        writer = await is_urgent(s)
         writer.says("push b")
         writer.vanishes()
         await s.turns()
@@ -82,45 +73,38 @@ async def test_what_a_peer_said_before_it_vanished_counts(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("others", "rests"), [(node.SMALL_GROUP, False), (node.SMALL_GROUP + 1, True)]
 )
-def test_the_disk_rests_after_a_large_group_and_only_then(
+async def test_the_disk_rests_after_a_large_group_and_only_then(
     others: int, rests: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node, "REST_S", 60.0)
 
-    @asynchronous
-    async def play() -> None:
-        with stage() as s:
-            writer = await hurried(s)
-            many = [s.guest() for _ in range(others)]
-            for number, guest in enumerate(many):
-                guest.says(f"push {number}")
-            await s.turns()
-            await s.ends()
-            await s.commits()
-            for number, guest in enumerate(many):
-                await guest.hears(f"pushed {number};")
-            writer.says("push z")
-            await s.turns()
-            assert s.node.busy
-            if rests:
-                assert s.broker.totals.pushed == 2 + others
-            else:
-                await s.reaches("commit")
-
-    play()
-
-
-@asynchronous
-async def test_when_nobody_is_in_a_hurry_any_more_all_are_heard_as_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     with stage() as s:
-        writer = await hurried(s)
-        s.broker.fleeting_at -= 2 * URGENT_MS
+        writer = await is_urgent(s)
+        many = [s.guest() for _ in range(others)]
+        for number, guest in enumerate(many):
+            guest.says(f"push {number}")
+        await s.turns()
+        await s.ends()
+        await s.commits()
+        for number, guest in enumerate(many):
+            await guest.hears(f"pushed {number};")
+        writer.says("push z")
+        await s.turns()
+        assert s.node.busy
+        if rests:
+            assert s.broker.totals.pushed == 2 + others
+        else:
+            await s.reaches("commit")
+
+
+async def test_without_a_hurry_all_are_heard_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stage() as s:
+        writer = await is_urgent(s)
+        s.broker.volatile.last_at -= 2 * URGENT_MS
         writer.says("push b")
         await s.turns()
         await s.ends()
         await s.reaches("commit")
-        assert not s.node.hurried
+        assert not s.node.is_urgent
         await s.ends()
         await writer.hears("pushed a;pushed b;")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from franca.core.model import State
 from franca.node.connection import FLOOD
 from franca.store.memory import MemoryStore
-from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
+from tests.node.fixtures import BROKEN, SlowStore, stage
 
 # -- what waits and what does not ---------------------------------------------------------------------
 
 
-@asynchronous
 async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -20,16 +19,13 @@ async def test_an_answer_that_needs_the_disk_waits_for_the_commit() -> None:
         await guest.hears("pushed a;")
 
 
-@asynchronous
 async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses() -> None:
     with stage() as s:
         writer, other = await s.writer("push a"), s.guest()
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert writer.heard == ""
 
 
-@asynchronous
 async def test_answers_to_one_peer_keep_their_order() -> None:
     with stage() as s:
         guest = await s.writer("ping", "push a", "ping")
@@ -47,19 +43,16 @@ async def test_answers_to_one_peer_keep_their_order() -> None:
         await guest.hears("pong;pushed a;pong;pong;pushed b;pong;")
 
 
-@asynchronous
 async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place() -> None:
     with stage() as s:
         guest = s.guest()
-        guest.says("ping", "bulk x", "ping")
-        await guest.hears("pong;bulk x;pong;")
+        await guest.asks("ping", "bulk x", "ping", hears="pong;bulk x;pong;")
         assert guest.wire.writes == [b"pong;", b"bulk ", b"x", b";", b"pong;"]
         guest.says("ping", "ping")
         await s.turns()
         assert guest.wire.writes[5:] == [b"pong;pong;"]
 
 
-@asynchronous
 async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> None:
     with stage() as s:
         guest = await s.writer("bulk x", "push a")
@@ -70,19 +63,16 @@ async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with() -> N
         await guest.hears("bulk x;pushed a;bulk y;")
 
 
-@asynchronous
 async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once() -> None:
     with stage() as s:
         guest = s.guest()
-        guest.says("ping")
-        await guest.hears("pong;")
+        await guest.asks("ping", hears="pong;")
         guest.says("push a")
         await s.reaches("commit")
         await s.turns()
         assert guest.heard == "pong;"
 
 
-@asynchronous
 async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one() -> None:
     with stage() as s:
         first, second = await s.writer("push a"), s.guest()
@@ -98,7 +88,6 @@ async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one() -> N
         assert [job.body for job in s.store.held.values()] == [b"a", b"b"]
 
 
-@asynchronous
 async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_nothing() -> None:
     """A repeated push is answered when the first one is durable, not before."""
     with stage() as s:
@@ -111,15 +100,12 @@ async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_n
         await second.hears("same;")
 
 
-@asynchronous
 async def test_an_answer_leaves_at_once_when_everything_is_durable() -> None:
     with stage() as s:
         guest = s.guest()
-        guest.says("same")
-        await guest.hears("same;")
+        await guest.asks("same", hears="same;")
 
 
-@asynchronous
 async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
     with stage() as s:
         assert isinstance(s.store, SlowStore)
@@ -128,10 +114,8 @@ async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
         await s.ends()
         await first.hears("pushed a;")
         await s.reaches("tidy")
-        second.says("same")
-        await second.hears("same;")
-        second.says("ping")
-        await second.hears("same;pong;")
+        await second.asks("same", hears="same;")
+        await second.asks("ping", hears="same;pong;")
         third.says("push b")
         await s.turns()
         assert third.heard == ""
@@ -141,7 +125,6 @@ async def test_answers_do_not_wait_for_the_store_to_tidy_up() -> None:
         await third.hears("pushed b;")
 
 
-@asynchronous
 async def test_a_job_is_given_out_when_its_lease_is_durable() -> None:
     with stage() as s:
         worker, producer = s.guest(), s.guest()
@@ -155,12 +138,10 @@ async def test_a_job_is_given_out_when_its_lease_is_durable() -> None:
         await worker.hears("job a;")
 
 
-@asynchronous
 async def test_a_store_that_is_instant_makes_nobody_wait() -> None:
     with stage(MemoryStore()) as s:
         guest = s.guest()
-        guest.says("push a", "ping")
-        await guest.hears("pushed a;pong;")
+        await guest.asks("push a", "ping", hears="pushed a;pong;")
 
 
 class QuickStore(MemoryStore):
@@ -174,18 +155,15 @@ class QuickStore(MemoryStore):
             raise self.error
 
 
-@asynchronous
 async def test_a_disk_that_is_quick_is_waited_for_on_the_spot() -> None:
     with stage(QuickStore(), quick=True) as s:
         worker, producer = s.guest(), s.guest()
         worker.says("take")
-        producer.says("push a", "ping")
-        await producer.hears("pushed a;pong;")
+        await producer.asks("push a", "ping", hears="pushed a;pong;")
         await worker.hears("job a;")
         assert [job.state for job in s.store.held.values()] == [State.LEASED]
 
 
-@asynchronous
 async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
     store = QuickStore()
     with stage(store, quick=True) as s:
@@ -202,7 +180,6 @@ async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
 # -- hanging up ------------------------------------------------------------------------------------------
 
 
-@asynchronous
 async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
     with stage() as s:
         guest = await s.writer("push a", "end")
@@ -213,7 +190,6 @@ async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first() -> None:
         assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
 
 
-@asynchronous
 async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -226,7 +202,6 @@ async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first() 
         assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
 
 
-@asynchronous
 async def test_a_peer_that_is_owed_nothing_goes_at_once() -> None:
     with stage() as s:
         await s.writer("push a")
@@ -236,7 +211,6 @@ async def test_a_peer_that_is_owed_nothing_goes_at_once() -> None:
         assert (guest.heard, guest.wire.closed) == ("pong;", "closed")
 
 
-@asynchronous
 async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it() -> None:
     with stage() as s:
         guest, other = s.guest(), s.guest()
@@ -249,7 +223,6 @@ async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it() ->
         await other.hears("pushed b;")
 
 
-@asynchronous
 async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -259,7 +232,6 @@ async def test_a_peer_that_was_lost_after_its_answer_left_heard_it() -> None:
         assert guest.talk.hung_up == [False]
 
 
-@asynchronous
 async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer() -> None:
     """Its words are acted on when it is gone, and what they brought it never left."""
     with stage() as s:
@@ -271,7 +243,6 @@ async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer
         assert worker.talk.hung_up == [True]
 
 
-@asynchronous
 async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it() -> None:
     with stage() as s:
         guests = [s.guest() for _ in range(3)]
@@ -284,7 +255,6 @@ async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it() -> Non
         assert guests[0].heard == "pushed a;"
 
 
-@asynchronous
 async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() -> None:
     with stage(connections_max=2) as s:
         guests = [s.guest() for _ in range(3)]
@@ -293,7 +263,6 @@ async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() 
         assert len(s.engine.links) == 2
 
 
-@asynchronous
 async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_heard() -> None:
     with stage(MemoryStore()) as s:
         guest, other = s.guest(), s.guest()
@@ -301,8 +270,7 @@ async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_h
         assert guest.wire.reading
         guest.says("ping " + "x" * 600_000)
         assert not guest.wire.reading
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         await guest.hears("pong;pong;")
         assert guest.wire.reading
         # What it said before is forgotten, and small words are not counted.
@@ -312,7 +280,6 @@ async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_h
         assert guest.wire.reading
 
 
-@asynchronous
 async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so() -> None:
     with stage(MemoryStore()) as s:
         guest = s.guest()
@@ -324,9 +291,7 @@ async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so(
         assert guest.wire.reading
 
 
-@asynchronous
 async def test_names_of_links_are_never_used_twice() -> None:
     with stage() as s:
         names = {s.node.next_link_id() for _ in range(100)}
-        assert len(names) == 100
-        assert all(name.startswith("boot-") for name in names)
+        assert (len(names), all(name.startswith("boot-") for name in names)) == (100, True)

@@ -11,10 +11,9 @@ from franca.node import connection
 from franca.node.run import is_of_a_socket
 from franca.store import files
 from franca.store.memory import MemoryStore
-from tests.node.stage import BROKEN, SlowStore, asynchronous, stage
+from tests.node.fixtures import BROKEN, SlowStore, stage
 
 
-@asynchronous
 async def test_after_a_commit_that_failed_nothing_is_said_to_anybody() -> None:
     with stage() as s:
         first, second, third = await s.writer("push a", "ping"), s.guest(), s.guest()
@@ -28,7 +27,6 @@ async def test_after_a_commit_that_failed_nothing_is_said_to_anybody() -> None:
         assert s.failures == [BROKEN]
 
 
-@asynchronous
 async def test_after_a_write_that_failed_nothing_is_said_to_anybody() -> None:
     with stage() as s:
         assert isinstance(s.store, SlowStore)
@@ -41,7 +39,6 @@ async def test_after_a_write_that_failed_nothing_is_said_to_anybody() -> None:
         assert (guest.heard, other.heard, s.failures) == ("", "", [BROKEN])
 
 
-@asynchronous
 async def test_tidying_up_that_failed_ends_it_too() -> None:
     with stage() as s:
         assert isinstance(s.store, SlowStore)
@@ -58,22 +55,18 @@ async def test_tidying_up_that_failed_ends_it_too() -> None:
 
 
 @pytest.mark.parametrize("asked", ["ask", "recall"])
-def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> None:
-    @asynchronous
-    async def play() -> None:
-        with stage() as s:
-            await s.writer("push a")
-            if asked == "ask":
-                answer = asyncio.create_task(s.operators.ask(lambda engine, now: 7))
-            else:
-                answer = asyncio.create_task(s.operators.recall(JobQuery(), lambda jobs, now: 7))
-            await s.turns()
-            await s.ends(BROKEN)
-            done, _ = await asyncio.wait([answer], timeout=1)
-            assert done
-            assert answer.exception() is not None
-
-    play()
+async def test_an_operator_who_waits_for_a_commit_that_fails_is_told(asked: str) -> None:
+    with stage() as s:
+        await s.writer("push a")
+        if asked == "ask":
+            answer = asyncio.create_task(s.operators.ask(lambda engine, now: 7))
+        else:
+            answer = asyncio.create_task(s.operators.recall(JobQuery(), lambda jobs, now: 7))
+        await s.turns()
+        await s.ends(BROKEN)
+        done, _ = await asyncio.wait([answer], timeout=1)
+        assert done
+        assert answer.exception() is not None
 
 
 class MuteStore(MemoryStore):
@@ -96,22 +89,18 @@ class MuteStore(MemoryStore):
 
 
 @pytest.mark.parametrize("what", ["wants_tidying", "has_leftovers"])
-def test_a_store_that_cannot_say_what_it_has_to_do_has_failed(what: str) -> None:
-    @asynchronous
-    async def play() -> None:
-        store = MuteStore()
-        with stage(store, quick=True) as s:
-            guest = s.guest()
-            store.broken = what
-            if what == "wants_tidying":
-                guest.says("push a")
-            else:
-                s.node._tick()
-            await s.until(lambda: bool(s.failures))
-            assert [str(failure) for failure in s.failures] == ["no descriptor left"]
-            assert (guest.heard, guest.wire.closed) == ("", "aborted")
-
-    play()
+async def test_a_store_that_cannot_say_what_it_has_to_do_has_failed(what: str) -> None:
+    store = MuteStore()
+    with stage(store, quick=True) as s:
+        guest = s.guest()
+        store.broken = what
+        if what == "wants_tidying":
+            guest.says("push a")
+        else:
+            s.node._tick()
+        await s.until(lambda: bool(s.failures))
+        assert [str(failure) for failure in s.failures] == ["no descriptor left"]
+        assert (guest.heard, guest.wire.closed) == ("", "aborted")
 
 
 class DeadSocket:
@@ -128,7 +117,6 @@ def test_only_errors_of_connections_concern_a_peer_alone() -> None:
         files.sync("/nonexistent")
     with pytest.raises(OSError) as of_a_peer:
         connection._keep_alive(DeadSocket())  # type: ignore[arg-type]
-    assert not is_of_a_socket(of_a_file.value)
-    assert is_of_a_socket(of_a_peer.value)
+    assert (is_of_a_socket(of_a_file.value), is_of_a_socket(of_a_peer.value)) == (False, True)
     assert is_of_a_socket(ConnectionResetError("of the loop"))
     assert not is_of_a_socket(ValueError("a mistake"))

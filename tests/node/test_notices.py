@@ -11,7 +11,7 @@ from franca.protocols.conversation import Link, Notice, Peer
 
 
 def notice(protocol: str, error: Exception | None = None) -> Notice:
-    link = Link("l", Peer("127.0.0.1:9", True), [], [], [], lambda now: None, 0, protocol)
+    link = Link("l", Peer("127.0.0.1:9", True), [], [], [], 0, protocol)
     return Notice(link, "too large", error)
 
 

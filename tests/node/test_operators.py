@@ -7,10 +7,9 @@ import asyncio
 import pytest
 
 from franca.core.model import Job, JobQuery, Millis, State
-from tests.node.stage import asynchronous, stage
+from tests.node.fixtures import stage
 
 
-@asynchronous
 async def test_an_operators_answer_comes_when_what_it_changed_is_durable() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -24,7 +23,6 @@ async def test_an_operators_answer_comes_when_what_it_changed_is_durable() -> No
         assert s.store.queues["q"].paused is True
 
 
-@asynchronous
 async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_durable() -> None:
     with stage() as s:
         guest = await s.writer("push a")
@@ -42,11 +40,9 @@ async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_dura
         await s.reaches("commit")
         assert not answer.done()
         await s.ends()
-        assert await answer == 1
-        assert [job.state for job in s.store.tail.values()] == [State.DEAD]
+        assert (await answer, [job.state for job in s.store.tail.values()]) == (1, [State.DEAD])
 
 
-@asynchronous
 async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -> None:
     with stage() as s:
         guest = s.guest()
@@ -58,12 +54,10 @@ async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone() -
         await s.commits()
         with pytest.raises(KeyError, match="mistake"):
             await answer
-        guest.says("ping")
-        await guest.hears("pong;")
+        await guest.asks("ping", hears="pong;")
         assert s.failures == []
 
 
-@asynchronous
 async def test_the_node_is_settled_when_everything_said_so_far_is_durable() -> None:
     with stage() as s:
         guest = await s.writer("push a")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from franca.control.values import Address, read_address
 from franca.node.config import load
-from franca.node.settings import ConfigError, PeriodicOptions, check_binds, open_binds
+from franca.node.settings import ConfigError, check_binds, open_binds
+from franca.values import Address, read_address
 
 HOME = {"HOME": "/home/anna"}
 
@@ -30,9 +30,7 @@ def test_by_default_it_listens_on_loopback_and_in_the_data_directory() -> None:
         ("unix:///tmp/periodic.sock", "unix:/tmp/periodic.sock"),
     ],
 )
-def test_the_originals_variable_is_honoured_whether_a_port_or_an_address(
-    said: str, address: str
-) -> None:
+def test_the_originals_variable_may_be_a_port_or_an_address(said: str, address: str) -> None:
     assert [str(a) for a in listeners({"PERIODIC_PORT": said})] == [address]
 
 
@@ -71,10 +69,10 @@ def test_every_option_has_a_key() -> None:
         "FRANCA_PERIODIC__SUBMIT_WHILE_RUNNING": "drop",
         "FRANCA_PERIODIC__AUTH_FILE": "~/rules",
     }
-    assert load({}, HOME | env).periodic == PeriodicOptions(
-        "doc", "old", "drop", "/home/anna/rules"
-    )
-    assert load({}, HOME).periodic == PeriodicOptions("auto", "modern", "keep", "")
+    chosen = load({}, HOME | env).protocols["periodic"]
+    assert [*chosen.values()] == ["doc", "old", "drop", "/home/anna/rules"]
+    usual = load({}, HOME).protocols["periodic"]
+    assert [*usual.values()] == ["auto", "modern", "keep", ""]
     with pytest.raises(ConfigError):
         load({}, HOME | {"FRANCA_PERIODIC__DIALECT": "klingon"})
 

@@ -7,7 +7,8 @@ import pytest
 from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
 from franca.node.pressure import FAR, LITTLE_BYTES
-from tests.node.stage import Guest, Stage, asynchronous, stage
+from franca.protocols.conversation import WHOLE_SHARE
+from tests.node.fixtures import Guest, Stage, stage
 
 
 def adding_without_an_answer(
@@ -16,32 +17,28 @@ def adding_without_an_answer(
     """Have all that these peers send add a job of 6,000 bytes; returns what was acted on."""
     acted: list[bytes] = []
 
-    def receive(data: bytes, now: Millis) -> bool:
+    def on_message(data: bytes, now: Millis) -> None:
         acted.append(data)
         s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
-        return False
 
     for guest in guests:
-        patch.setattr(guest.talk, "receive", receive)
+        patch.setattr(guest.talk, "on_message", on_message)
     return acted
 
 
-@asynchronous
 async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_not_read() -> None:
     with stage(pending_bytes=10) as s:
         await s.writer("push a")
         producer, other = s.guest(), s.guest()
         producer.says("push " + "x" * 20)
         await s.until(lambda: not producer.wire.reading)
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert other.wire.reading
         await s.ends()
         await s.commits()
         await s.until(lambda: producer.wire.reading)
 
 
-@asynchronous
 async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for_the_disk() -> None:
     with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
@@ -52,17 +49,14 @@ async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for
             await s.turns()
         assert len(acted) == 3, "the third added to what was too much already"
         assert not guest.wire.reading
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert other.wire.reading
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await s.until(lambda: len(acted) == 5)
         assert guest.wire.reading
 
 
-@asynchronous
 async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() -> None:
     with stage(pending_jobs=2) as s:
         await s.writer("push a")
@@ -72,20 +66,15 @@ async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() 
             await s.turns()
         assert s.broker.pending_jobs == FAR * 2 + 1
         guest.says("push " + "x" * LITTLE_BYTES)
-        other.says("ping")
-        await other.hears("pong;")
-        assert s.broker.pending_jobs == FAR * 2 + 1
-        assert not guest.wire.reading
+        await other.asks("ping", hears="pong;")
+        assert (s.broker.pending_jobs, guest.wire.reading) == (FAR * 2 + 1, False)
         await s.ends()
         await s.until(lambda: s.broker.pending_jobs == 1)
-        await s.reaches("commit")
-        await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
+        await s.commits()
         await guest.hears("pushed " + "x" * LITTLE_BYTES + ";")
 
 
-@asynchronous
 async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too_much() -> None:
     with stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
@@ -98,20 +87,20 @@ async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too
         assert len(acted) <= SLICE + len(guests), "each that adds to it must wait"
 
 
-@asynchronous
 async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_busy() -> None:
     with stage(pending_jobs=3) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
         guest = s.guest()
         acted = 0
 
-        def submit_one_of_many(data: bytes, now: Millis) -> bool:
+        def submit_one_of_many(data: bytes, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
-            return True
+            guest.talk.spent += WHOLE_SHARE
+            guest.talk.reader.feed(b"one more")
 
-        patch.setattr(guest.talk, "receive", submit_one_of_many)
+        patch.setattr(guest.talk, "on_message", submit_one_of_many)
         guest.says("a flood")
         await s.until(lambda: acted == 4)
         for _ in range(5):
@@ -120,29 +109,27 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
         assert not guest.connection.link.full, "it takes what is said to it"
         guest.says("more")
         await s.turns()
-        assert acted == 4
-        assert not guest.wire.reading
+        assert (acted, guest.wire.reading) == (4, False)
         await s.ends()
-        await s.reaches("commit")
-        await s.ends()
+        await s.commits()
         await s.until(lambda: acted > 4)
 
 
-@asynchronous
 async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_left() -> None:
     with stage(output_soft_bytes=10) as s, pytest.MonkeyPatch.context() as patch:
         guest = s.guest()
         acted = 0
 
-        def act_on_one_of_many(data: bytes, now: Millis) -> bool:
+        def act_on_one_of_many(data: bytes, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
             for _ in range(2):
                 guest.connection.link.write_after_commit(b"one of several answers;")
-            return True
+            guest.talk.spent += WHOLE_SHARE
+            guest.talk.reader.feed(b"one more")
 
-        patch.setattr(guest.talk, "receive", act_on_one_of_many)
+        patch.setattr(guest.talk, "on_message", act_on_one_of_many)
         guest.says("a flood")
         for seen in (1, 2, 3):
             await s.reaches("commit")

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from franca.control.values import Address
 from franca.node import listeners
 from franca.node.settings import ConfigError, Settings, Tls
-from tests.node.stage import Stage, asynchronous, stage
+from franca.values import Address
+from tests.node.fixtures import Stage, stage
 from tests.support.server import HOST
 from tests.support.tls import Secured, secured
 
@@ -42,7 +42,6 @@ async def answer(doors: listeners.Listeners, client: ssl.SSLContext) -> bytes:
     return said
 
 
-@asynchronous
 async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     old, new = secured(tmp_path), secured(tmp_path / "new")
@@ -84,12 +83,11 @@ def become_a_pipe(path: Path) -> None:
     [
         (with_passphrase, "key.pem", "passphrase"),
         (lambda tls: become_a_pipe(tls.key), "key.pem", "no regular file"),
-        (lambda tls: become_a_pipe(tls.certificate), "certificate.pem", "no regular file"),
-        (lambda tls: tls.certificate.unlink(), "certificate.pem", "No such file"),
-        (lambda tls: tls.certificate.write_text("no PEM"), "certificate.pem", "PEM"),
+        (lambda tls: become_a_pipe(tls.certificate), "cert.pem", "no regular file"),
+        (lambda tls: tls.certificate.unlink(), "cert.pem", "No such file"),
+        (lambda tls: tls.certificate.write_text("no PEM"), "cert.pem", "PEM"),
     ],
 )
-@asynchronous
 async def test_what_cannot_be_used_for_tls_is_a_wrong_setting_and_waits_for_nobody(
     tmp_path: Path, spoil: Callable[[Secured], None], named: str, reason: str
 ) -> None:
@@ -112,7 +110,8 @@ def test_a_hang_up_while_the_server_starts_does_not_end_it(tmp_path: Path) -> No
         "import os, signal, sys\n"
         "from franca.node import run\n"
         "run.keep_large_buffers = lambda: os.kill(os.getpid(), signal.SIGHUP)\n"
-        "run._run_on = lambda loop, server: 7\n"
+        "async def serve(server): return 7\n"
+        "run.Server.serve = serve\n"
         "from franca.node.settings import Settings\n"
         f"sys.exit(run.run(Settings(data={str(tmp_path)!r})))\n"
     )

@@ -9,7 +9,7 @@ import pytest
 
 from franca.node import writer
 from franca.node.writer import GIVE_WAY_EVERY_S, GIVE_WAY_S, Writer
-from tests.node.stage import SlowStore, asynchronous, stage
+from tests.node.fixtures import SlowStore, stage
 
 
 class Time:
@@ -22,10 +22,7 @@ class Time:
         monkeypatch.setattr(writer, "time", fake)
 
 
-@asynchronous
-async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time(monkeypatch)
     with stage() as s:
         disk = Writer(SlowStore(), s.node, asyncio.get_running_loop())
@@ -41,20 +38,15 @@ async def test_the_loop_gives_way_at_intervals_while_a_commit_takes_long(
         assert time.slept == [GIVE_WAY_S, GIVE_WAY_S]
 
 
-@asynchronous
-async def test_each_turn_gives_way_while_the_writer_is_at_work_and_no_other_turn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_turns_give_way_while_the_writer_works(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
     monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
     with stage() as s:
         other = s.guest()
-        other.says("ping")
-        await other.hears("pong;")
+        await other.asks("ping", hears="pong;")
         assert not given
         await s.writer("push a")
         before = len(given)
-        other.says("ping")
-        await other.hears("pong;pong;")
+        await other.asks("ping", hears="pong;pong;")
         assert len(given) > before
         await s.ends()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from franca.node import zone
-from franca.node.zone import zone_of
+from franca.node import services
+from franca.node.services import zone_of
 
 WINTER, SUMMER = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 7, 1, tzinfo=UTC)
 
@@ -28,10 +28,8 @@ def test_the_machines_zone_knows_its_summer(monkeypatch: pytest.MonkeyPatch) -> 
         assert offsets("local") == [timedelta(hours=1), timedelta(hours=2)]
 
 
-def test_a_machine_without_a_table_has_an_offset(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_without_a_table_it_is_an_offset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TZ", raising=False)
-    monkeypatch.setattr(zone, "_MACHINES", str(tmp_path / "none"))
+    monkeypatch.setattr(services, "LOCALTIME", str(tmp_path / "none"))
     here = datetime.now().astimezone().utcoffset()
     assert offsets("local") == [here] * 2

@@ -26,6 +26,7 @@ from franca.protocols.bodies import (
     is_deep,
     json_value,
 )
+from franca.protocols.eventmq.jobs import request_of
 from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
@@ -136,9 +137,7 @@ def test_a_text_of_control_characters_is_shown_as_base64(size: int) -> None:
         (b'[ "%b"]', b'[ "%b"]'),
     ],
 )
-def test_one_long_string_is_its_text_without_being_decoded(
-    args: bytes, shown: bytes | None
-) -> None:
+def test_one_long_string_is_its_text_without_decoding(args: bytes, shown: bytes | None) -> None:
     long = b"x" * (LOOK_BYTES_MAX + 1)
     text = args[2:-2].replace(b"%b", long) if shown is None else shown.replace(b"%b", long)
     body = args.replace(b"%b", long)
@@ -163,9 +162,7 @@ def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
 @pytest.mark.parametrize("jid", ["jid-0001", 'a,"args":[1', 'a\\","args":["', "jid-é\n,\\"])
 @pytest.mark.parametrize("args", ['["%s"]', '[[["%s"]],"]",[]]', '["%s],\\"reserve_for\\":1}"]'])
 @pytest.mark.parametrize("members", [{}, {"backtrace": 5}, {"custom": {"args": [{"a": "]"}]}}])
-def test_the_arguments_of_a_long_job_are_those_it_was_pushed_with(
-    jid: str, args: str, members: dict[str, object]
-) -> None:
+def test_a_long_jobs_arguments_are_kept(jid: str, args: str, members: dict[str, object]) -> None:
     world = FaktoryWorld()
     client = world.client("w1")
     text = args.replace("%s", "x" * LOOK_BYTES_MAX)
@@ -225,8 +222,7 @@ def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
     assert int(size[1:]) == len(unit) - 2
     assert json.loads(unit)["args"] == [{"base64": b64encode(body).decode()}]
     worker = world.client("w1")
-    assert worker.fetch_raw("q") == unit[:-2]
-    assert worker.waited_for_commit
+    assert (worker.fetch_raw("q"), worker.waited_for_commit) == (unit[:-2], True)
 
 
 @pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1, 12 * MIB])
@@ -236,7 +232,7 @@ def test_a_long_body_is_written_once_for_an_eventmq_worker(size: int) -> None:
     body = b"\xff" * size
     new = NewJob("default", "a.b.c", body, Policy(lease_ms=7_000), "name-1", BYTES, "x")
     job = world.broker.submit(new, world.now)
-    request, peak = peak_of_rendering(world.service.renderer.request, job)
+    request, peak = peak_of_rendering(request_of, job)
     assert peak < 2.2 * size or size < MIB
     world.engine.deliver(world.now)
     world.run()

@@ -8,18 +8,21 @@ import weakref
 import pytest
 
 from tests.prove.fuzz import Stage
-from tests.prove.fuzzing import PROTOCOLS, of
+from tests.prove.fuzzing import of
+from tests.support.protocols import PROTOCOLS
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_conversation_goes_with_its_link(protocol: str) -> None:
-    for exchange in of(protocol).EXCHANGES:
+    gone, kept = [], []
+    for exchange in of(protocol).exchanges:
         steps = tuple(step._replace(link=f"{protocol}/{step.link}") for step in exchange)
         stage = Stage(steps)
         stage.play()
-        gone = [weakref.ref(link.conversation) for link in stage._links.values()]
-        assert gone
+        assert stage._links
+        gone += [weakref.ref(link.conversation) for link in stage._links.values()]
         stage._links.clear()
         stage.engine.notices.clear()
-        gc.collect()
-        assert [conversation() for conversation in gone] == [None] * len(gone)
+        kept.append(stage)
+    gc.collect()
+    assert [conversation() for conversation in gone] == [None] * len(gone)

@@ -14,7 +14,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, State
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
 
 START: Millis = 1_790_000_000_000
@@ -31,7 +32,7 @@ class AnyWorld(Generic[P]):
 
     def __init__(
         self,
-        limits: Limits | None,
+        limits: Limits | None = None,
         *,
         seed: int = 1,
         store: MemoryStore | None = None,
@@ -40,6 +41,7 @@ class AnyWorld(Generic[P]):
         self.limits = limits or Limits()
         self.now = now
         self.store = store or MemoryStore()
+        self.stops = 0
         self._links = 0
         self.remember(seed)
 
@@ -52,6 +54,10 @@ class AnyWorld(Generic[P]):
         """A new engine, to which nobody is connected."""
         self.engine = Engine(self.broker, services, self.limits)
         self.puppets = {}
+
+    def note_stop(self) -> None:
+        """A peer told the server to stop."""
+        self.stops += 1
 
     def open_link(self, protocol: str, peer: Peer, prefix: str = "l") -> Link:
         """A connection of somebody who has said nothing yet."""
@@ -68,16 +74,19 @@ class AnyWorld(Generic[P]):
         """Turn until everything that can be said is said; commit and supply in between."""
         for _ in range(100_000):
             self.engine.turn(self.now)
-            while self.broker.has_changes() or self.broker.wants:
-                wants = self.broker.take_wants()
-                found = self.store.write(self.broker.drain(), wants)
-                for want, jobs in zip(wants, found, strict=True):
-                    self.engine.supplied(want, jobs, self.now)
+            self.commit()
             self.listen()
             if not (self.engine.has_input() or self.engine.speaking):
                 assert not self.engine.unhandled, self.engine.notices
                 return
         raise AssertionError("the server never comes to rest")
+
+    def commit(self) -> None:
+        """Write out what changed and bring what is wanted, until nothing is."""
+        while self.broker.has_changes() or self.broker.wants:
+            changes, wants = self.broker.drain(), self.broker.take_wants()
+            for want, jobs in zip(wants, self.store.write(changes, wants), strict=True):
+                self.engine.supplied(want, jobs, self.now)
 
     def listen(self) -> None:
         """Carry what the links said to the puppets, and hang up on those that were told to."""
@@ -92,7 +101,21 @@ class AnyWorld(Generic[P]):
             link.weighed = 0
             puppet.receive(said)
             if link.closing and not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
+
+    def share(self, link: Link, data: bytes = b"") -> bool:
+        """Let the engine act on a turn's share of what one peer sent, even if it is held back.
+
+        True if more is left.
+        """
+        engine = self.engine
+        engine._unfinished.pop(link, None)
+        if data:
+            link.conversation.reader.feed(data)
+        else:
+            link.conversation.on_turn(self.now)
+        engine._read_on(link, self.now)
+        return link in engine._unfinished
 
     def pass_time(self, ms: int, *, step: int = 50) -> None:
         """Let time go by, in steps that a node would make."""
@@ -124,6 +147,11 @@ class AnyPuppet:
         self.waited_for_commit = False
 
     @property
+    def conversation(self) -> Any:
+        """The server's side of the link; tests look into it."""
+        return self.link.conversation
+
+    @property
     def is_hung_up(self) -> bool:
         return self.link.closed
 
@@ -143,7 +171,7 @@ class AnyPuppet:
         self.unread.clear()
         return data
 
-    def hang_up(self, *, unheard: bool = False) -> None:
+    def hang_up(self, *, undelivered: bool = False) -> None:
         """The peer is gone."""
-        self.world.engine.close_link(self.link, self.world.now, unheard=unheard)
+        self.world.engine.close_link(self.link, self.world.now, undelivered=undelivered)
         self.world.run()

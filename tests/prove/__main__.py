@@ -1,4 +1,4 @@
-"""`python -m tests.prove NAME`: run one proof, or `all` of them with their mutants."""
+"""`python -m tests.prove NAME`: run one proof, or `all` of them with their planted bugs."""
 
 from __future__ import annotations
 
@@ -7,101 +7,107 @@ import os
 import secrets
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from tests.prove import registry
-from tests.prove.options import Options
+from tests.prove.harness import Options
+from tests.prove.registry import PROOFS
 from tests.support.server import ROOT
 
 HELD, BROKEN, NOT_CARRIED_OUT = 0, 1, 2
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.prove", epilog=_names())
-    parser.add_argument("name", choices=[*registry.MODULES, "all"], metavar="NAME")
+    names = [*PROOFS, "all"]
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.prove", epilog=f"NAME is one of: {', '.join(names)}"
+    )
+    parser.add_argument("name", choices=names, metavar="NAME")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--mutant", default=None, help="plant this bug in the server")
     parser.add_argument("--short", action="store_true", help="the sizes of continuous integration")
     parser.add_argument("--keep", type=Path, default=None, help="where to leave evidence")
     known, rest = parser.parse_known_args(argv)
-    seed = secrets.randbelow(1_000_000) if known.seed is None else known.seed
+    flags, values = rest[::2], rest[1::2]
+    if len(flags) != len(values) or not all(flag.startswith("--") for flag in flags):
+        parser.error(f"expected pairs of --name value, got {' '.join(rest)}")
     if known.name == "all":
         return run_all(short=known.short, seed=known.seed)
-    options = Options(seed, known.mutant, known.short, known.keep, _pairs(parser, rest))
-    return run_one(known.name, options)
+    seed = secrets.randbelow(1_000_000) if known.seed is None else known.seed
+    extra = {flag[2:]: value for flag, value in zip(flags, values, strict=True)}
+    with tempfile.TemporaryDirectory(prefix=f"franca-{known.name}-") as scratch:
+        home = Path(scratch).resolve()
+        return run_one(
+            known.name, Options(seed, known.mutant, known.short, known.keep, extra, home)
+        )
 
 
 def run_one(name: str, options: Options) -> int:
     """Run one proof in this process; its exit code."""
+    proof = PROOFS[name]
+    began = time.monotonic()
     try:
-        held = registry.load(name).run(options)
+        result = proof.run(options)
     except Exception:
         traceback.print_exc()
         print(f"{name}: could not be carried out, seed={options.seed}")
         return NOT_CARRIED_OUT
-    if not held:
+    print(f"{proof.label} {name}: {result.figures} seconds={time.monotonic() - began:.0f}".lstrip())
+    for detail in result.details:
+        print(f"  {detail}")
+    if not result.held:
         print(f"{name}: FAILED, seed={options.seed}")
-    return HELD if held else BROKEN
+    return HELD if result.held else BROKEN
 
 
 # -- all ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Outcome:
-    """One line of the table at the end."""
+class Outcome(NamedTuple):
+    """One row of the table at the end."""
 
     name: str
     mutant: str
     verdict: str
-    good: bool
     seconds: float
-    summary: str
+
+    @property
+    def good(self) -> bool:
+        return self.verdict == ("caught" if self.mutant else "held")
 
 
 def run_all(*, short: bool, seed: int | None) -> int:
-    """Run every proof and every mutant it must catch, each in a process of its own.
+    """Run every proof and every planted bug it must catch, each in a process of its own.
 
     Those that measure time come last, one by one; the others share the processors. A proof that
     failed is run again only if it measures time. A planted bug that escaped is always run again,
     with another seed unless one was given: whether a search meets it is a matter of chance.
     """
-    runs: list[tuple[str, str]] = []
-    for name in registry.MODULES:
-        left_to_tests = short and name in registry.TESTED
-        mutants = () if left_to_tests else registry.load(name).MUTANTS
-        runs += [(name, mutant) for mutant in ("", *mutants)]
-    timed = [run for run in runs if run[0] in registry.TIMED]
+
+    def run(one: tuple[str, str]) -> Outcome:
+        return _run_apart(*one, short=short, seed=seed)
+
+    runs = [(name, mutant) for name, p in PROOFS.items() for mutant in ("", *p.mutants)]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        untimed = [run for run in runs if run[0] not in registry.TIMED]
-        running = pool.map(lambda run: _run_apart(*run, short=short, seed=seed), untimed)
-        outcomes = [_told(outcome) for outcome in running]
-    outcomes += [_told(_run_apart(*run, short=short, seed=seed)) for run in timed]
+        outcomes = list(pool.map(run, [r for r in runs if not PROOFS[r[0]].timed]))
+    outcomes += [run(timed) for timed in runs if PROOFS[timed[0]].timed]
     for place, outcome in enumerate(outcomes):
-        if not outcome.good and (outcome.mutant or outcome.name in registry.TIMED):
+        if not outcome.good and (outcome.mutant or PROOFS[outcome.name].timed):
             print(f"{outcome.name} {outcome.mutant or '-'}: once more")
-            outcomes[place] = _told(
-                _run_apart(outcome.name, outcome.mutant, short=short, seed=seed)
-            )
-    print()
-    print(f"{'proof':<20}{'mutant':<44}{'verdict':<12}{'seconds':>8}")
-    for outcome in outcomes:
-        print(
-            f"{outcome.name:<20}{outcome.mutant or '-':<44}"
-            f"{outcome.verdict:<12}{outcome.seconds:>8.1f}"
-        )
+            outcomes[place] = run((outcome.name, outcome.mutant))
+    print(f"\n{'proof':<20}{'mutant':<48}{'verdict':<12}{'seconds':>8}")
+    for name, mutant, verdict, seconds in outcomes:
+        print(f"{name:<20}{mutant or '-':<48}{verdict:<12}{seconds:>8.1f}")
     good = sum(outcome.good for outcome in outcomes)
-    print(f"{good} of {len(outcomes)} as they should be")
+    print(
+        f"{len(PROOFS)} proofs and {len(runs) - len(PROOFS)} planted bugs:"
+        f" {good} of {len(outcomes)} as they should be"
+    )
     return HELD if good == len(outcomes) else BROKEN
-
-
-def _told(outcome: Outcome) -> Outcome:
-    print(f"{outcome.verdict:>10}  {outcome.summary}", flush=True)
-    return outcome
 
 
 def _run_apart(name: str, mutant: str, *, short: bool, seed: int | None) -> Outcome:
@@ -111,28 +117,12 @@ def _run_apart(name: str, mutant: str, *, short: bool, seed: int | None) -> Outc
     argv += ["--seed", str(seed)] if seed is not None else []
     began = time.monotonic()
     done = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    seconds = time.monotonic() - began
+    words = ("ESCAPED", "caught") if mutant else ("held", "BROKEN")
+    verdict = words[done.returncode] if done.returncode in (HELD, BROKEN) else "NOT RUN"
+    outcome = Outcome(name, mutant, verdict, time.monotonic() - began)
     lines = done.stdout.splitlines() or ["(said nothing)"]
-    good = done.returncode == (BROKEN if mutant else HELD)
-    if mutant:
-        words = {HELD: "ESCAPED", BROKEN: "caught"}
-    else:
-        words = {HELD: "held", BROKEN: "BROKEN"}
-    verdict = words.get(done.returncode, "NOT RUN")
-    if not good:
-        print(done.stdout, end="")
-    return Outcome(name, mutant, verdict, good, seconds, lines[0])
-
-
-def _pairs(parser: argparse.ArgumentParser, rest: list[str]) -> dict[str, str]:
-    names, values = rest[::2], rest[1::2]
-    if len(names) != len(values) or not all(name.startswith("--") for name in names):
-        parser.error(f"expected pairs of --name value, got {' '.join(rest)}")
-    return {name[2:]: value for name, value in zip(names, values, strict=True)}
-
-
-def _names() -> str:
-    return "NAME is one of: " + ", ".join([*registry.MODULES, "all"])
+    print(f"{verdict:>10}  {lines[0] if outcome.good else done.stdout}", flush=True)
+    return outcome
 
 
 if __name__ == "__main__":

@@ -15,10 +15,8 @@ from a torn write that was never acknowledged: `last_group` counts those, and no
 from __future__ import annotations
 
 import shutil
-import tempfile
-import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Set
+from dataclasses import asdict as as_dict
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,36 +24,26 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from franca.core import model as m
 from franca.core.broker import Broker
 from franca.core.events import Granted
 from franca.core.limits import Limits
-from franca.core.model import (
-    Demand,
-    Failure,
-    Job,
-    JobQuery,
-    NewJob,
-    OnHangUp,
-    Policy,
-    Schedule,
-    State,
-)
-from franca.core.tail import SupplyReady, SupplyWaiting
-from franca.store.port import Store, StoreError
+from franca.store.port import StoreError
 from franca.store.sqlite import SqliteStore
-from tests.prove import mutants
-from tests.prove.options import Options
-
-NAME = "bitflip"
-MUTANTS: tuple[str, ...] = ("no-crc", "no-log-check")
+from tests.prove.crash_states import in_memory
+from tests.prove.harness import Options, Result, Tally
+from tests.prove.mutants import BUGS, plant
+from tests.sim.disk import write_out
 
 _NOW = 1_700_000_000_000
 _LIMITS = Limits(window_jobs=30, supply_jobs=15)
 _QUEUES = ("mail", "reports", "ünlisted")
 _FILE = "store.db"
 _BESIDE = ("", "-wal", "-shm")
-_LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
-_VOLATILE = ("progress", "start_by", "timed", "shelf", "ended_at", "result")
+_LIVE = (m.State.WAITING, m.State.READY, m.State.LEASED, m.State.DEAD)
+_VERDICTS = ("served_wrong", "silent_drop", "refused", "harmless", "last_group")
+_ENDED = (m.State.DONE, m.State.CANCELLED)
+_VOLATILE = ("progress", "start_by", "timed", "shelf")
 
 
 # -- a store that is full of everything --------------------------------------------------------------
@@ -68,44 +56,36 @@ class Keeper:
         self.store = SqliteStore(str(path), ended_jobs=50)
         self.broker = Broker(_LIMITS, Random(1))
         self.broker.restore_at(self.store.open(), _NOW)
-        self.worker = self.broker.open_session("worker", OnHangUp.KEEP, None)
+        self.worker = self.broker.open_session("worker", m.OnHangUp.KEEP, None)
 
     def commit(self) -> None:
         """One group, and what memory wanted of the store."""
         broker = self.broker
         while broker.has_changes() or broker.wants:
-            changes = broker.drain()
-            wants = broker.take_wants()
-            for want, jobs in zip(wants, self.store.write(changes, wants), strict=True):
-                if isinstance(want, SupplyReady):
-                    broker.supplied_ready(want, jobs, _NOW)
-                elif isinstance(want, SupplyWaiting):
-                    broker.supplied_waiting(want, jobs)
-                else:
-                    want.by.recalled(want.query, broker.resolve(want.query, jobs), _NOW)
+            write_out(broker, self.store, _NOW)
             self.store.commit()
         broker.events.clear()
 
-    def take(self, queue: str) -> Job | None:
+    def take(self, queue: str) -> m.Job | None:
         """The next job of a queue; None if there is none."""
         while True:
-            answer = self.broker.demand(Demand(self.worker, (queue,), until=_NOW), _NOW)
+            answer = self.broker.demand(m.Demand(self.worker, (queue,), until=_NOW), _NOW)
             if isinstance(answer, Granted):
                 return answer.job
             if not self.broker.wants:
                 return None
             self.commit()
 
-    def finish(self, job: Job) -> None:
+    def finish(self, job: m.Job) -> None:
         self.broker.finish(job, self.worker.holder, b"result of " + job.name.encode(), _NOW)
 
 
 def fill(path: Path, rng: Random, jobs: int) -> Keeper:
     """Everything there can be in a store, a part of it still in the log."""
     keeper = Keeper(path)
-    policies = (Policy(), Policy(failures=3, delay_ms=60_000), Policy(lease_ms=3_600_000))
+    policies = (m.Policy(), m.Policy(max_failures=3, delay_ms=60_000), m.Policy(lease_ms=3_600_000))
     for number in range(jobs):
-        new = NewJob(
+        new = m.NewJob(
             rng.choice(_QUEUES), "kind", rng.randbytes(rng.choice((0, 20, 300, 1_500, 6_000))),
             rng.choice(policies), f"job-{number:05}", priority=rng.choice((0, 0, 0, -1, 5)),
             key=f"key-{number}" if number % 7 == 0 else "", digest=number, extra=rng.randbytes(9),
@@ -121,7 +101,7 @@ def fill(path: Path, rng: Random, jobs: int) -> Keeper:
             keeper.store.tidy()
     keeper.broker.pause("reports")
     keeper.broker.put_schedule(
-        Schedule("nightly", NewJob("mail", "k", b"nightly", Policy()), every_ms=86_400_000),
+        m.Schedule("nightly", m.NewJob("mail", "k", b"nightly", m.Policy()), every_ms=86_400_000),
         _NOW, fire_now=False,
     )  # fmt: skip
     keeper.commit()
@@ -136,7 +116,7 @@ def _work(keeper: Keeper, rng: Random) -> None:
     if choice < 0.4:
         keeper.finish(job)
     elif choice < 0.7:
-        keeper.broker.fail(job, "worker", Failure("Planned", "ürror", ["line"]), _NOW)
+        keeper.broker.fail(job, "worker", m.Failure("Planned", "ürror", ["line"]), _NOW)
     elif choice < 0.8:
         keeper.broker.kill(job, _NOW)
 
@@ -150,9 +130,8 @@ Way = Callable[[Keeper, "Content"], None]
 class Content:
     """All that came out of a store before it was used up, or refused."""
 
-    born: dict[str, Any] = field(default_factory=dict)
+    at_start: dict[str, Any] = field(default_factory=dict)
     jobs: dict[int, dict[str, Any]] = field(default_factory=dict)
-    ended: dict[int, dict[str, Any]] = field(default_factory=dict)
     given: list[tuple[int, str, bytes]] = field(default_factory=list)
     twice: int = 0
     refusal: str = ""
@@ -161,31 +140,25 @@ class Content:
         """What came out and was never put in, if anything."""
         if self.twice:
             return "a job twice"
-        for mine, theirs in ((self.jobs, right.jobs), (self.ended, right.ended)):
-            for job_id, fields in mine.items():
-                if theirs.get(job_id) != fields:
-                    return f"job {job_id}"
-        if any(given not in right.given for given in self.given):
-            return "a job that was given out"
-        return "" if self.in_order(right) else "the order of jobs"
-
-    def misborn(self, right: Content) -> str:
-        """What the server believed at its start and is not so, if anything."""
-        return ", ".join(name for name, value in self.born.items() if value != right.born[name])
-
-    def in_order(self, right: Content) -> bool:
+        for job_id, fields in self.jobs.items():
+            if right.jobs.get(job_id) != fields:
+                return f"job {job_id}"
         places = {given: place for place, given in enumerate(right.given)}
-        mine = [places[given] for given in self.given]
-        return mine == sorted(mine)
+        if any(given not in places for given in self.given):
+            return "a job that was given out"
+        order = [places[given] for given in self.given]
+        return "" if order == sorted(order) else "the order of jobs"
+
+    def wrong_at_start(self, right: Content) -> str:
+        """What the server believed at its start and is not so, if anything."""
+        return ", ".join(
+            name for name, value in self.at_start.items() if value != right.at_start[name]
+        )
 
     def missing(self, right: Content) -> set[int]:
         """The jobs that did not come out."""
-        given, all_given = ({g[0] for g in c.given} for c in (self, right))
-        return (
-            (right.jobs.keys() - self.jobs.keys())
-            | (right.ended.keys() - self.ended.keys())
-            | (all_given - given)
-        )
+        given = {job_id for job_id, *_ in right.given} - {job_id for job_id, *_ in self.given}
+        return (right.jobs.keys() - self.jobs.keys()) | given
 
 
 def use(path: Path, way: Way) -> Content:
@@ -195,32 +168,29 @@ def use(path: Path, way: Way) -> Content:
         keeper = Keeper(path)
         try:
             keeper.commit()
-            content.born = _born(keeper.broker)
+            broker = keeper.broker
+            content.at_start = {  # what a server knows right after its start
+                "totals": as_dict(broker.totals),
+                "counts": {count.queue: asdict(count) for count in broker.counts()},
+                "paused": {name: queue.paused for name, queue in broker.queues.items()},
+                "schedules": {name: repr(s) for name, s in broker.schedules.by_id.items()},
+            }
             way(keeper, content)
         finally:
             keeper.store.close()
-    except StoreError as error:
-        content.refusal = str(error)
-    except AssertionError as error:
-        content.refusal = f"assertion: {error}"  # the broker's own sums; a server stops on it
+    # The broker's own sums are assertions; a server stops on them too.
+    except (StoreError, AssertionError) as error:
+        content.refusal = repr(error)
     return content
-
-
-def _born(broker: Broker) -> dict[str, Any]:
-    """What a server knows right after its start."""
-    return {
-        "totals": asdict(broker.totals),
-        "counts": {count.queue: asdict(count) for count in broker.counts()},
-        "paused": {name: queue.paused for name, queue in broker.queues.items()},
-        "schedules": {name: repr(schedule) for name, schedule in broker.schedules.by_id.items()},
-    }
 
 
 def read(keeper: Keeper, content: Content) -> None:
     """Show everything."""
-    content.jobs = _found(keeper.store, JobQuery(states=_LIVE, limit=100_000), content)
-    ended = JobQuery(states=(State.DONE, State.CANCELLED), limit=100_000)
-    content.ended = _found(keeper.store, ended, content)
+    for states in (_LIVE, _ENDED):
+        for job in keeper.store.find(m.JobQuery(states=states, limit=100_000)):
+            content.twice += job.id in content.jobs
+            fields = {name: value for name, value in asdict(job).items() if name not in _VOLATILE}
+            content.jobs[job.id] = fields
 
 
 def drain(keeper: Keeper, content: Content) -> None:
@@ -238,151 +208,100 @@ def drain(keeper: Keeper, content: Content) -> None:
 WAYS: tuple[Way, ...] = (read, drain)
 
 
-def _found(store: Store, query: JobQuery, content: Content) -> dict[int, dict[str, Any]]:
-    found: dict[int, dict[str, Any]] = {}
-    for job in store.find(query):
-        content.twice += job.id in found
-        fields = {name: value for name, value in asdict(job).items() if name not in _VOLATILE}
-        found[job.id] = fields | {"ended_at": job.ended_at, "result": job.result}
-    return found
+# -- the damage ------------------------------------------------------------------------------------------
 
 
-# -- the harm --------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Tally:
-    """What came of all copies."""
-
-    figures: Counter[str] = field(default_factory=Counter)
-    examples: list[str] = field(default_factory=list)
-
-    def judge(self, what: str, found: Content, right: Content, last_group: set[int]) -> None:
-        self.figures["refused"] += bool(found.refusal)
-        missing = set() if found.refusal else found.missing(right)
-        spared = bool(missing) and missing <= last_group
-        wrong = found.wrong(right) or ("" if missing else found.misborn(right))
-        if wrong:
-            self.figures["served_wrong"] += 1
-            self.examples.append(f"{what}: {wrong}")
-        elif spared:
-            self.figures["last_group"] += 1
-        elif missing:
-            self.figures["silent_drop"] += 1
-            self.examples.append(f"{what}: {len(missing)} missing: {sorted(missing)[:5]}")
-        elif not found.refusal:
-            self.figures["harmless"] += 1
-
-    @property
-    def ok(self) -> bool:
-        return not (self.figures["served_wrong"] or self.figures["silent_drop"])
-
-
-@dataclass
 class Files:
     """A store as it was found, by the endings of its files' names."""
 
-    name: str
-    content: dict[str, bytes]
-
-    @classmethod
-    def of(cls, name: str, path: Path) -> Files:
+    def __init__(self, name: str, path: Path) -> None:
+        self.name = name
         beside = {suffix: Path(f"{path}{suffix}") for suffix in _BESIDE}
-        return cls(name, {s: p.read_bytes() for s, p in beside.items() if p.exists()})
+        self.content = {s: p.read_bytes() for s, p in beside.items() if p.exists()}
 
-    def put(self, into: Path, changed: dict[str, bytes]) -> Path:
+    def use(self, home: Path, way: Way, changed: dict[str, bytes]) -> Content:
+        """What comes out of a copy with some of its files changed; an empty index is not there."""
+        folder = home / "state"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
         for suffix, data in (self.content | changed).items():
-            (into / f"{_FILE}{suffix}").write_bytes(data)
-        return into / _FILE
-
-    def without_index(self) -> Files:
-        content = {suffix: data for suffix, data in self.content.items() if suffix != "-shm"}
-        return Files(f"{self.name} without index", content)
+            if data or suffix != "-shm":
+                (folder / f"{_FILE}{suffix}").write_bytes(data)
+        return use(folder / _FILE, way)
 
 
-def run(options: Options) -> bool:
-    began = time.monotonic()
-    rng = Random(options.seed)
+def run(options: Options) -> Result:
     if options.mutant:
-        mutants.MUTANTS[options.mutant]()
+        plant(BUGS[options.mutant])
     flips = options.number("flips", 500, short=150)
     cuts = options.number("trunc", 50, short=15)
-    tally = Tally()
-    with _in_memory() as scratch:
-        home = Path(scratch)
+    rng, tally = options.rng, Tally("flips", "trunc", *_VERDICTS)
+    with in_memory() as home:
         stopped, killed, before = _stores(home, rng, options.number("jobs", 400, short=250))
-        rights = {way: use(stopped.put(_fresh(home), {}), way) for way in WAYS}
+        rights = {way: stopped.use(home, way, {}) for way in WAYS}
         for way, right in rights.items():
             assert not right.refusal, right.refusal
             assert len(right.jobs) + len(right.given) > 100, "hardly any jobs"
-            assert use(killed.put(_fresh(home), {}), way) == right, "a kill changed something"
-        older = use(before.put(_fresh(home), {}), read)
-        last_group = rights[read].jobs.keys() - older.jobs.keys()
-        for what, files, suffix, count in (
-            ("flip", stopped, "", flips),
-            ("flip", killed, "", flips // 5),
-            ("flip", killed, "-wal", flips),
-            ("flip", killed.without_index(), "-wal", flips // 5),
-            ("cut", stopped, "", cuts),
-            ("cut", killed, "-wal", cuts),
+            assert killed.use(home, way, {}) == right, "a kill changed something"
+        last_group = rights[read].jobs.keys() - before.use(home, read, {}).jobs.keys()
+        for what, files, suffix, without_index, count in (
+            ("flips", stopped, "", False, flips),
+            ("flips", killed, "", False, flips // 5),
+            ("flips", killed, "-wal", False, flips),
+            ("flips", killed, "-wal", True, flips // 5),
+            ("trunc", stopped, "", False, cuts),
+            ("trunc", killed, "-wal", False, cuts),
         ):
-            allowed = last_group if "without" in files.name else set()
+            tally[what] += count
+            allowed = last_group if without_index else set()
             for _ in range(count):
-                harm, data = _harm(what, files.content[suffix], rng)
-                tally.figures[what] += 1
+                harm, data = _harmed(what, files.content[suffix], rng)
+                changed = {suffix: data} | ({"-shm": b""} if without_index else {})
                 for way, right in rights.items():
-                    place = f"{files.name}{suffix} {harm}"
                     try:
-                        found = use(files.put(_fresh(home), {suffix: data}), way)
+                        found = files.use(home, way, changed)
+                        verdict, detail = _judge(found, right, allowed)
+                        tally["refused"] += bool(found.refusal)
                     except Exception as error:
                         if not options.mutant:
                             raise
                         # Unchecked, a value of another kind may be stumbled over.
-                        tally.figures["served_wrong"] += 1
-                        tally.examples.append(f"{place}: {error!r}")
-                        continue
-                    tally.judge(place, found, right, allowed)
-    figures = tally.figures
-    print(
-        f"T15 {NAME}: flips={figures['flip']} trunc={figures['cut']}"
-        f" served_wrong={figures['served_wrong']} silent_drop={figures['silent_drop']}"
-        f" refused={figures['refused']} harmless={figures['harmless']}"
-        f" last_group={figures['last_group']} seconds={time.monotonic() - began:.0f}"
-    )
-    for example in tally.examples[:8]:
-        print(f"  {example}")
-    return tally.ok
+                        verdict, detail = "served_wrong", repr(error)
+                    if detail:
+                        tally.note(verdict, f"{files.name}{suffix} {harm}: {detail}")
+                    elif verdict:
+                        tally[verdict] += 1
+    return Result(not tally.examples, str(tally), tally.examples[:8])
+
+
+def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, str]:
+    """What is to be said of a copy, if it is more than that it was refused, and what is wrong if anything."""
+    missing = set[int]() if found.refusal else found.missing(right)
+    wrong = found.wrong(right) or ("" if missing else found.wrong_at_start(right))
+    if wrong:
+        return "served_wrong", wrong
+    if missing and missing <= last_group:
+        return "last_group", ""
+    if missing:
+        return "silent_drop", f"{len(missing)} missing: {sorted(missing)[:5]}"
+    return ("" if found.refusal else "harmless"), ""
 
 
 def _stores(home: Path, rng: Random, jobs: int) -> tuple[Files, Files, Files]:
     """The same store after a stop, after a kill, and without its last group."""
     keeper = fill(home / _FILE, rng, jobs)
-    before = Files.of("before", home / _FILE)
+    before = Files("before", home / _FILE)
     for number in range(3):
-        keeper.broker.submit(NewJob("mail", "kind", b"last", Policy(), f"last-{number}"), _NOW)
+        keeper.broker.submit(m.NewJob("mail", "kind", b"last", m.Policy(), f"last-{number}"), _NOW)
     keeper.commit()
-    killed = Files.of("killed", home / _FILE)
+    killed = Files("killed", home / _FILE)
     keeper.store.close()
-    return Files.of("stopped", home / _FILE), killed, before
+    return Files("stopped", home / _FILE), killed, before
 
 
-def _harm(what: str, data: bytes, rng: Random) -> tuple[str, bytes]:
-    if what == "cut":
+def _harmed(what: str, data: bytes, rng: Random) -> tuple[str, bytes]:
+    if what == "trunc":
         size = rng.choice((0, rng.randrange(len(data)), rng.randrange(len(data)) // 4096 * 4096))
         return f"cut to {size}", data[:size]
     at, bit = rng.randrange(len(data)), rng.randrange(8)
     return f"bit {bit} of byte {at}", data[:at] + bytes([data[at] ^ (1 << bit)]) + data[at + 1 :]
-
-
-def _fresh(home: Path) -> Path:
-    folder = home / "state"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return folder
-
-
-def _in_memory() -> tempfile.TemporaryDirectory[str]:
-    memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(
-        prefix="franca-flip-", dir=memory if memory.is_dir() else None
-    )

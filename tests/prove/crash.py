@@ -9,7 +9,7 @@ these states needs no more from a file system than POSIX says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -44,16 +44,13 @@ class Content:
     pending: list[Change] = field(default_factory=list)
 
     def sync(self, upto: int) -> None:
-        kept: list[Change] = []
         for change in self.pending:
             if change.record < upto:
                 _apply(self.durable, change)
-            else:
-                kept.append(change)
-        self.pending = kept
+        self.forget(upto)
 
     def forget(self, upto: int) -> None:
-        """A sync failed: the kernel takes these writes for done, and no later sync will do them."""
+        """Also after a sync that failed: the kernel takes these writes for done, and no later sync will do them."""
         self.pending = [change for change in self.pending if change.record >= upto]
 
     def after_crash(self, rng: Random) -> bytes:
@@ -147,21 +144,17 @@ class Disk:
             case Kind.SEND:
                 pass
 
-    def after_crash(
-        self, rng: Random, matters: Callable[[str], bool] = lambda name: True
-    ) -> dict[str, bytes]:
+    def after_crash(self, rng: Random, but_for: str = "") -> dict[str, bytes]:
         """One of the directories that may be found after the power went at this moment."""
         names = dict(self._durable)
-        mode = rng.choice(MODES)
-        lasting = {"none": 0, "all": len(self._pending)}.get(mode)
-        if lasting is None:
-            lasting = rng.randint(0, len(self._pending))
+        mode, most = rng.choice(MODES), len(self._pending)
+        lasting = {"none": 0, "all": most}.get(mode, rng.randint(0, most))
         for change in self._pending[:lasting]:
             _apply_names(names, change)
         return {
             name: self.contents[file].after_crash(rng)
             for name, file in names.items()
-            if matters(name)
+            if name != but_for
         }
 
     def surely(self) -> dict[str, bytes]:
@@ -190,13 +183,10 @@ class Disk:
         _apply_names(self._now, change)
 
     def _sync_names(self, upto: int) -> None:
-        kept: list[NameChange] = []
         for change in self._pending:
             if change.record < upto:
                 _apply_names(self._durable, change)
-            else:
-                kept.append(change)
-        self._pending = kept
+        self._pending = [change for change in self._pending if change.record >= upto]
 
 
 def _apply_names(names: dict[str, int], change: NameChange) -> None:

@@ -25,9 +25,9 @@ also every answer that is neither (a FETCH answered with an error, a FETCH of a 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -70,41 +70,6 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
         return self.worker or self.conn
 
 
-class Habits(msgspec.Struct, frozen=True):
-    """What a history must know of a protocol.
-
-    Of its workers: `grace` is how long after its connection closed (or the server restarted) a lease
-    may end; `ack_tells` says that an accepted completion is answered otherwise than a stale one;
-    `ack_lasts` that it is on the disk by then. Where it is not, it is once a later promise was heard.
-
-    Of its jobs, whoever runs them: `expiry_fails` says that a lease that ran out counts as a failure
-    of the job; `fail_ends` that a job whose worker said it failed has ended.
-    """
-
-    grace: float
-    ack_tells: bool = False
-    ack_lasts: bool = True
-    expiry_fails: bool = False
-    fail_ends: bool = False
-
-
-# Faktory's leases outlive the connection; a worker that stays silent for a minute is given up.
-BOUND = Habits(grace=0.0)
-HABITS: dict[str, Habits] = {
-    "": BOUND,
-    "faktory": Habits(grace=60.0, expiry_fails=True),
-    # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
-    "gearman": Habits(grace=0.0, ack_tells=True, ack_lasts=False, fail_ends=True),
-    "periodic": Habits(grace=0.0, expiry_fails=True),
-    # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
-    "periodic-doc": Habits(grace=0.0, ack_lasts=False, expiry_fails=True),
-    "memodb": BOUND,
-    "eventmq": BOUND,
-    # A harness inside the process, which sees what the broker itself answered.
-    "core": Habits(grace=60.0, ack_tells=True, expiry_fails=True),
-}
-
-
 class Rules(msgspec.Struct, frozen=True):
     """How exact the clock is, how late is late, and after how many unclean ends a job is given up.
 
@@ -118,20 +83,48 @@ class Rules(msgspec.Struct, frozen=True):
     volatile_overtakes: bool = False
 
 
+class Notes:
+    """What an actor notes of what it does: first what it is about to say, then what came of it."""
+
+    conn: str
+    habits: str
+    worker = ""
+    """The name under which it holds jobs, where they outlive the connection."""
+
+    def __init__(self, clock: Callable[[], float], events: list[Event]) -> None:
+        self.clock = clock
+        self.events = events
+        self._under_way: dict[int, Event] = {}
+
+    def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
+        """This is about to be said; it is written down when `end` is told what came of it."""
+        now = self.clock()
+        event = Event(op, self.habits, self.conn, jid, now, now, worker=self.worker, **fields)
+        self._under_way[id(event)] = event
+        return event
+
+    def end(self, event: Event, out: Out = "ok") -> None:
+        """Its answer is here."""
+        self.forget(event)
+        event.t1, event.out = self.clock(), out
+        self.events.append(event)
+
+    def forget(self, event: Event) -> None:
+        """What came of it is no news."""
+        del self._under_way[id(event)]
+
+    def break_off(self) -> None:
+        """What is still under way will never be answered: it may have happened or not."""
+        for event in list(self._under_way.values()):
+            self.end(event, "maybe")
+
+
 def digest(body: bytes | str) -> str:
     """A short fingerprint of a job's body: enough to see a difference, too small to fill a disk."""
     raw = body.encode() if isinstance(body, str) else body
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
-def load(lines: Iterable[bytes | str]) -> Iterator[Event]:
-    """Events from JSON lines, one at a time; an open file will do."""
-    decode = msgspec.json.Decoder(Event).decode
-    return (decode(line) for line in lines if line.strip())
-
-
 def dump(events: Iterable[Event], path: Path) -> None:
     """Write a history as JSON lines, for another day."""
-    encode = msgspec.json.Encoder().encode
-    with path.open("wb") as file:
-        file.writelines(encode(event) + b"\n" for event in events)
+    path.write_bytes(msgspec.json.Encoder().encode_lines(list(events)))

@@ -8,40 +8,26 @@ sent, and the two client libraries of PyPI log in, unchanged, with the right pas
 from __future__ import annotations
 
 import json
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from itertools import product
 from typing import NamedTuple
 
 import faktory
 import pyfaktory
 
-from tests.prove.options import Options
+from tests.prove.harness import Options, Result
+from tests.prove.observe import errors_logged
+from tests.prove.tables import tables
 from tests.support.faktory import Faktory, compact, password_hash
 from tests.support.server import HOST, Server
 
-NAME = "faktory-auth"
-MUTANTS: tuple[str, ...] = ("fixed-salt",)
-
 _PASSWORD = "correct-horse-battery"
 _NOT_ASCII = "pässwörd-€-密码"
-_REFUSED = b"-ERR Invalid password\r\n"
+_OK, _REFUSED = b"+OK\r\n", b"-ERR Invalid password\r\n"
 _SALT_BITS_MIN = 128
-_OLD: tuple[object, ...] = (None, 0, 1, "absent")
-
-# Values for `pwdhash` that no client sends; `H` stands for the right hash.
-_ODD_HASHES: tuple[str, ...] = (
-    '""', '"H "', '" H"', '"H\\n"', '"H\\u0000"', '"\\u0000"', '"é"', '"ééééééééééééééé"',
-    '"' + "ｆ" * 64 + '"', '"' + "٣" * 64 + '"', '"' + "F" * 64 + '"', '"' + "0" * 64 + '"',
-    '"' + "0" * 63 + '"', '"' + "0" * 65 + '"', '"' + "a" * 60_000 + '"', '"\\ud800"',
-    '"\\ud83d\\ude00"', '"0x' + "0" * 62 + '"', '"HH"', "null", "true", "0", "1e999", "[]", '["H"]',
-    "{}", '{"H":"H"}', "-1", '"' + "\\u0030" * 64 + '"', "H", '"H', '"\\xH"',
-)  # fmt: skip
-_RAW_HASHES: tuple[bytes, ...] = (
-    b'"\xff\xfe"', b'"\xc3"', b'"' + b"\xe9" * 64 + b'"', b'"\x00"', b'"' + b"\xf0\x9f" * 32 + b'"',
-)  # fmt: skip
+_ABSENT = "absent"
+_OLD: tuple[object, ...] = (None, 0, 1, _ABSENT)
 
 
 class Greeting(NamedTuple):
@@ -51,24 +37,20 @@ class Greeting(NamedTuple):
     salt: str
     rounds: int
 
+    def hash_of(self, password: str, rounds: int | None = None) -> str:
+        return password_hash(password, self.salt, self.rounds if rounds is None else rounds)
+
     def answer(self, line: bytes) -> bytes:
         """Everything the server says to this line, up to its hanging up; +OK does not wait for that."""
         self.client.send(line)
+        heard = b""
         try:
-            reply = self.client.read_reply()
+            while heard != _OK:
+                reply = self.client.read_reply()
+                heard += reply.kind.encode() + (reply.body or b"") + b"\r\n"
         except ConnectionResetError:
-            return b""
-        heard = reply.kind.encode() + (reply.body or b"") + b"\r\n"
-        if heard != b"+OK\r\n":
-            heard += self._rest()
+            pass
         return heard
-
-    def _rest(self) -> bytes:
-        try:
-            self.client.read_reply()
-        except ConnectionResetError:
-            return b""
-        return b"and more"
 
 
 @contextmanager
@@ -79,9 +61,7 @@ def _greeted(port: int) -> Iterator[Greeting]:
 
 
 def _hello(pwdhash: object, v: object = 2) -> bytes:
-    said: dict[str, object] = {"pwdhash": pwdhash}
-    if v != "absent":
-        said["v"] = v
+    said = {"pwdhash": pwdhash} if v == _ABSENT else {"pwdhash": pwdhash, "v": v}
     return f"HELLO {compact(said)}".encode()
 
 
@@ -91,11 +71,10 @@ def _hello(pwdhash: object, v: object = 2) -> bytes:
 def _replays(port: int, count: int) -> int:
     """Overhear some logins and say the same on new connections: how many were let in."""
     overheard: list[bytes] = []
-    for v in (2, "absent"):
+    for v, rounds in ((2, None), (_ABSENT, 1)):
         with _greeted(port) as greeting:
-            rounds = greeting.rounds if v == 2 else 1
-            line = _hello(password_hash(_PASSWORD, greeting.salt, rounds), v)
-            assert greeting.answer(line) == b"+OK\r\n", "the right password was refused"
+            line = _hello(greeting.hash_of(_PASSWORD, rounds), v)
+            assert greeting.answer(line) == _OK, "the right password was refused"
             overheard.append(line)
     accepted = 0
     for number in range(count):
@@ -117,43 +96,35 @@ def _reused_salts(port: int, count: int) -> int:
 def _downgrades(port: int, *, strict: bool) -> int:
     """Hashes of one round where more are due (`strict`: anywhere): how many were let in."""
     accepted = 0
-    for v in (*_OLD, 2, 3, 255):
-        for rounds in (1, 2, 0):
+    # No rounds stand for as many as were asked for: right for a new client, wrong for an old one.
+    for v, rounds in product((*_OLD, 2, 3, 255), (1, 2, None)):
+        allowed = (rounds == 1 and not strict) if v in _OLD else rounds is None
+        if not allowed:
             with _greeted(port) as greeting:
-                is_old = v in _OLD
-                if is_old and rounds == 1 and not strict:
-                    continue
-                # 0 rounds stand for all of them: right for a new client, wrong for an old one.
-                if not is_old and rounds == 0:
-                    continue
-                pwdhash = password_hash(_PASSWORD, greeting.salt, rounds or greeting.rounds)
-                accepted += greeting.answer(_hello(pwdhash, v)) != _REFUSED
+                line = _hello(greeting.hash_of(_PASSWORD, rounds), v)
+                accepted += greeting.answer(line) != _REFUSED
     return accepted
 
 
 def _odd(port: int) -> int:
     """Odd values for a hash: how many were answered otherwise than by a refusal or a closed door."""
     wrong = 0
-    for odd in (*(text.encode() for text in _ODD_HASHES), *_RAW_HASHES):
-        for v in (b"2", b"1"):
-            with _greeted(port) as greeting:
-                rounds = greeting.rounds if v == b"2" else 1
-                right = password_hash(_PASSWORD, greeting.salt, rounds).upper().encode()
-                value = odd.replace(b"H", right)
-                line = b'HELLO {"v":%b,"pwdhash":%b}' % (v, value)
-                wrong += greeting.answer(line) not in (_REFUSED, b"")
+    for odd, (v, rounds) in product(tables(__file__)["hashes"], ((2, None), (1, 1))):
+        with _greeted(port) as greeting:
+            right = greeting.hash_of(_PASSWORD, rounds).upper().encode()
+            line = b'HELLO {"v":%d,"pwdhash":%b}' % (v, odd.replace(b"H", right))
+            wrong += greeting.answer(line) not in (_REFUSED, b"")
     return wrong
 
 
 def _wrong_password(port: int) -> int:
     """A wrong password is told so, in the words that clients look for, and hung up on."""
     wrong = 0
-    for password in ("", "wrong", _PASSWORD + " ", _PASSWORD.upper(), "\0"):
+    for password in ("", "wrong", _PASSWORD + " ", _PASSWORD.upper(), "\0", None):
         with _greeted(port) as greeting:
-            pwdhash = password_hash(password, greeting.salt, greeting.rounds)
-            wrong += greeting.answer(_hello(pwdhash)) != _REFUSED
-    with _greeted(port) as greeting:
-        wrong += greeting.answer(b'HELLO {"v":2}') != _REFUSED
+            line = _hello(greeting.hash_of(password or ""))
+            line = b'HELLO {"v":2}' if password is None else line
+            wrong += greeting.answer(line) != _REFUSED
     return wrong
 
 
@@ -185,42 +156,33 @@ def _gets_in(login: Callable[[str], None], port: int, password: str) -> bool:
 # -- the proof ---------------------------------------------------------------------------------
 
 
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
+    def serve(name: str, password: str = _PASSWORD, **env: str) -> Server:
+        return options.server(name, env={"FAKTORY_PASSWORD": password, **env})
+
     count = options.number("replays", 200, short=60)
-    began = time.monotonic()
-    strict = {"FRANCA_FAKTORY__ALLOW_V1_PASSWORDS": "false"}
-    with tempfile.TemporaryDirectory(prefix="franca-auth-") as scratch:
-        home = Path(scratch)
-
-        def serve(name: str, password: str = _PASSWORD, **env: str) -> Server:
-            env = {"FAKTORY_PASSWORD": password, **env}
-            return Server(home / name, env=env, argv_prefix=options.argv_prefix)
-
-        with (
-            serve("usual") as usual,
-            serve("strict", **strict) as strictly,
-            serve("odd", _NOT_ASCII) as oddly,
-        ):
-            replays = _replays(usual.port, count)
-            salts = _reused_salts(usual.port, count)
-            downgrades = _downgrades(usual.port, strict=False)
-            old = _downgrades(strictly.port, strict=True)
-            odd = _odd(usual.port) + _odd(strictly.port)
-            told = _wrong_password(usual.port)
-            official = sum(_gets_in(login, usual.port, _PASSWORD) for login in _OFFICIAL)
-            intruders = sum(_gets_in(login, usual.port, "wrong") for login in _OFFICIAL)
-            intruders += _gets_in(_faktory, strictly.port, _PASSWORD)  # it hashes only once
-            with Faktory(oddly.port) as client:
-                client.hello(password=_NOT_ASCII)
-            servers = (usual, strictly, oddly)
-            odd += sum(not server.running for server in servers)
-            odd += sum('"error"' in line or "Traceback" in line
-                       for server in servers for line in server.log_lines())  # fmt: skip
-    print(
-        f"T18 {NAME}: replay_accepted={replays} v1_accepted={old} nonascii_500={odd}"
+    with (
+        serve("usual") as usual,
+        serve("strict", FRANCA_FAKTORY__ALLOW_V1_PASSWORDS="false") as strict,
+        serve("odd", _NOT_ASCII) as odd,
+    ):
+        intruders = sum(_gets_in(login, usual.port, "wrong") for login in _OFFICIAL)
+        intruders += _gets_in(_faktory, strict.port, _PASSWORD)  # it hashes only once
+        official = sum(_gets_in(login, usual.port, _PASSWORD) for login in _OFFICIAL)
+        replays = _replays(usual.port, count)
+        old = _downgrades(strict.port, strict=True)
+        wrong = _odd(usual.port) + _odd(strict.port)
+        salts = _reused_salts(usual.port, count)
+        downgrades = _downgrades(usual.port, strict=False)
+        untold = _wrong_password(usual.port)
+        with Faktory(odd.port) as client:
+            client.hello(password=_NOT_ASCII)
+        for server in (usual, strict, odd):
+            wrong += errors_logged(server) + (not server.running)
+    bad = replays + old + wrong + salts + downgrades + untold + intruders
+    return Result(
+        not bad and official == len(_OFFICIAL),
+        f"replay_accepted={replays} v1_accepted={old} nonascii_500={wrong}"
         f" official_clients_ok={official}/{len(_OFFICIAL)} reused_salts={salts}"
-        f" downgraded={downgrades} wrong_untold={told} intruders={intruders}"
-        f" seconds={time.monotonic() - began:.0f}"
+        f" downgraded={downgrades} wrong_untold={untold} intruders={intruders}",
     )
-    bad = replays + old + odd + salts + downgrades + told + intruders
-    return not bad and official == len(_OFFICIAL)

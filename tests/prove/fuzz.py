@@ -14,7 +14,6 @@ import signal
 import time
 import traceback
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -27,17 +26,16 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
-from tests.prove.fuzz_bugs import PLANTED
-from tests.prove.fuzzing import PROTOCOLS, Exchange, Seeds, of, split
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
+from tests.prove.fuzzing import Exchange, Seeds, of, split
 from tests.prove.fuzzing.spoil import spoiled, visited
-from tests.prove.options import Options
-from tests.sim import checks, puppets
+from tests.prove.harness import Options, Result, Tally
+from tests.prove.mutants import BUGS, plant
+from tests.sim import checks
 from tests.sim.disk import Disk
 from tests.sim.world import START
-
-NAME = "fuzz"
-MUTANTS = PLANTED.names
+from tests.support.protocols import PROTOCOLS, listeners
 
 _LIMITS = Limits(body_bytes_max=1 << 16, frame_bytes_max=1 << 18, window_jobs=50, supply_jobs=10)
 # A share that ends lets others act, and that may make a difference; so may a window that runs dry
@@ -51,7 +49,7 @@ _PER_BYTE_S = 50e-6
 """Processor time after which it is called a hang: some words are dear, and may come a thousand times."""
 _FORGOTTEN_MS = 120_000
 """After which nothing is remembered of those who left."""
-_OF_SERVICES = {"eventmq-post", "memodb-requests"}
+_OF_SERVICES = {"eventmq-results", "memodb-requests"}
 """Sessions that end with the server."""
 _CORPUS_MAX = 2_000
 _PIECES_MAX = 40
@@ -91,9 +89,7 @@ class Stage:
         self.disk = Disk()
         self.services: dict[str, Service] = {}
         for protocol in sorted({split(step.link)[0] for step in exchange}):
-            self.services |= puppets.of(protocol).services(self.broker, Random(1))
-        for service in list(self.services.values()):
-            self.services |= service.doors()
+            self.services |= listeners(protocol, self.broker, Random(1))
         self.engine = Engine(self.broker, self.services, limits)
         self.heard = Heard()
         self._exchange = exchange
@@ -118,7 +114,7 @@ class Stage:
             self._pass(10)
         for link in self._links.values():
             if not link.closed:
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
                 self._run()
         for _ in range(_FORGOTTEN_MS // 10_000):
             self._pass(10_000)
@@ -133,7 +129,7 @@ class Stage:
     def _link(self, name: str) -> Link:
         if name not in self._links:
             protocol, own = split(name)
-            listener = seeds_of(name).LINKS.get(own, protocol)
+            listener = seeds_of(name).links.get(own, protocol)
             peer = Peer("127.0.0.1", local=True)
             self._links[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
             self.heard.said[name] = bytearray()
@@ -165,7 +161,7 @@ class Stage:
             link.after_commit = False
             if link.closing and not link.closed:
                 self.heard.closed.add(name)
-                self.engine.close_link(link, self.now, unheard=False)
+                self.engine.close_link(link, self.now, undelivered=False)
         self.engine.speaking.clear()
 
     def check(self) -> None:
@@ -174,11 +170,11 @@ class Stage:
             if notice.error is not None:
                 raise Unhandled(notice.reason) from notice.error
         assert not self.engine.links, "a link is left"
-        assert not self.broker._holders, f"held for ever: {list(self.broker._holders)}"
-        sessions = self.broker._open.values()
+        assert not self.broker.leases.holders, f"held for ever: {list(self.broker.leases.holders)}"
+        sessions = self.broker.sessions.open.values()
         left = {one.holder for one in sessions if one.owner is not None} - _OF_SERVICES
         assert not left, f"sessions are left: {left}"
-        for job_id in self.broker._watchers:
+        for job_id in self.broker.watches.by_job:
             # A lease may outlive its worker's connection: until it ends the result may still come.
             assert self.broker.jobs[job_id].state is State.LEASED, "watched by nobody"
         checks.after_step(self, self.now, wall_jumped=False)
@@ -202,71 +198,64 @@ def _cut(data: bytes, cuts: Random | None) -> list[bytes]:
 KINDS = ("crashes", "hangs", "unhandled", "differ", "unsound")
 
 
-@dataclass
-class Tally:
+class Finds(Tally):
     """What was found, in one protocol."""
 
-    execs: int = 0
-    visited: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    finds: list[tuple[str, str, Exchange]] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__("execs", "visited", *KINDS)
+        self.exchanges: list[tuple[str, Exchange]] = []
 
-    def note(self, kind: str, what: str, exchange: Exchange) -> None:
-        self.counts[kind] += 1
-        self.finds.append((kind, what, exchange))
-
-    def line(self) -> str:
-        return " ".join(f"{kind}={self.counts[kind]}" for kind in KINDS)
+    def keep(self, kind: str, what: str, exchange: Exchange) -> None:
+        self.note(kind, f"{kind}: {what}")
+        self.exchanges.append((kind, exchange))
 
 
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
     seconds = options.number("seconds", 60, short=4)
-    began = time.monotonic()
     signal.signal(signal.SIGPROF, _alarm)
-    names = [name for name in PROTOCOLS if name in options.text("only", ",".join(PROTOCOLS))]
+    names = [name for name in PROTOCOLS if name in options.extra.get("only", PROTOCOLS)]
+    enough = _ENOUGH
     if options.mutant:
+        plant(BUGS[options.mutant])
         # A bug is named after its protocol: all the time there is goes to that one. The hunt ends
         # when it is found, so that the longest search costs nothing but where a bug escapes.
         seconds *= len(names) * _LONGEST_SEARCH
         names = [name for name in names if options.mutant.startswith(name)]
-    enough = 1 if options.mutant else _ENOUGH
-    tallies = {name: Tally() for name in names}
-    with PLANTED.planted(options.mutant) if options.mutant else nullcontext():
-        for name, tally in tallies.items():
-            # Of the processor's time: a machine that is busy with something else has less to give.
-            _hunt(name, Random(options.seed), time.process_time() + seconds, tally, enough)
-    execs = sum(tally.execs for tally in tallies.values())
-    total = Tally(counts=sum((tally.counts for tally in tallies.values()), Counter()))
-    print(
-        f"T16 {NAME}: parsers={len(names)} execs={execs} {total.line()}"
-        f" seconds={time.monotonic() - began:.0f}"
-    )
-    for name, tally in tallies.items():
-        print(f"  {name}: execs={tally.execs} visited={tally.visited} {tally.line()}")
-        for kind, what, exchange in tally.finds[:3]:
-            print(f"    {kind}: {what}")
-            _keep(options.keep, name, _shortened(kind, exchange))
-    return all(tally.execs and not tally.finds for tally in tallies.values())
+        enough = 1
+    total, details = Tally("execs", *KINDS), list[str]()
+    searched = True
+    for name in names:
+        tally = Finds()
+        # Of the processor's time: a machine that is busy with something else has less to give.
+        _hunt(name, options.rng, time.process_time() + seconds, tally, enough)
+        details.append(f"{name}: {tally}")
+        for what, (kind, exchange) in list(zip(tally.examples, tally.exchanges, strict=True))[:3]:
+            details += [f"  {what}", *_kept(options.keep, name, _shortened(kind, exchange))]
+        searched = searched and tally["execs"] > 0
+        for kind in total:
+            total[kind] += tally[kind]
+    found = any(total[kind] for kind in KINDS)
+    return Result(searched and not found, f"parsers={len(names)} {total}", details)
 
 
-def _hunt(protocol: str, rng: Random, until: float, tally: Tally, enough: int) -> None:
-    corpora = {name: [_of(name, exchange) for exchange in of(name).EXCHANGES] for name in PROTOCOLS}
+def _hunt(protocol: str, rng: Random, until: float, tally: Finds, enough: int) -> None:
+    corpora = {name: [_of(name, exchange) for exchange in of(name).exchanges] for name in PROTOCOLS}
     corpus = corpora.pop(protocol)
     good = corpus[:]
     visitors = [exchange for other in corpora.values() for exchange in other]
     shapes: set[tuple[bytes, ...]] = set()
     for exchange in good:
         _try(exchange, rng, tally)
-    while time.process_time() < until and len(tally.finds) < enough:
+    while time.process_time() < until and len(tally.examples) < enough:
         exchange = spoiled(rng.choice(good if rng.random() < _GOOD else corpus), corpus, rng)
         if rng.random() < _VISITED:
-            tally.visited += 1
+            tally["visited"] += 1
             other = rng.choice(visitors)
             exchange = visited(
                 exchange, spoiled(other, [other], rng) if rng.random() < 0.5 else other, rng
             )
         shape = _try(exchange, rng, tally)
-        tally.execs += 1
+        tally["execs"] += 1
         if shape is not None and shape not in shapes and len(corpus) < _CORPUS_MAX:
             shapes.add(shape)
             corpus.append(exchange)
@@ -278,7 +267,7 @@ def _of(protocol: str, exchange: Exchange) -> Exchange:
 
 
 def _try(
-    exchange: Exchange, rng: Random, tally: Tally, *, again: bool = False
+    exchange: Exchange, rng: Random, tally: Finds, *, again: bool = False
 ) -> tuple[bytes, ...] | None:
     """Play it three times; what the answers look like, or None if something was wrong."""
     size = sum(len(part) for step in exchange for message in step.messages for part in message)
@@ -304,20 +293,20 @@ def _try(
             # A machine that stood still is not a hang: the same would take as long once more.
             rng.setstate(state)
             return _try(exchange, rng, tally, again=True)
-        tally.note("hangs", str(hang), exchange)
+        tally.keep("hangs", str(hang), exchange)
     except Unhandled as unhandled:
-        tally.note("unhandled", _where(unhandled.__cause__ or unhandled), exchange)
+        tally.keep("unhandled", _where(unhandled.__cause__ or unhandled), exchange)
     except Exception as error:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         is_crash = "franca" in Path(frame.filename).parts
-        tally.note("crashes" if is_crash else "unsound", _where(error), exchange)
+        tally.keep("crashes" if is_crash else "unsound", _where(error), exchange)
     else:
         for name in heard.closed & heard_cut.closed:
             _forgive(said[name], said_cut[name])
         differs = said != said_cut or heard.closed != heard_cut.closed
         if differs and not mixed:
             what = f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}"
-            tally.note("differ", what, exchange)
+            tally.keep("differ", what, exchange)
             return None
         return tuple(answer[:14] for answers in said.values() for answer in answers[:20])
     finally:
@@ -338,10 +327,10 @@ def _shortened(kind: str, exchange: Exchange) -> Exchange:
         ]
         for shorter in ([], *([one] for one in fewer)):
             attempt = (*exchange[:place], *shorter, *exchange[place + 1 :])
-            tally = Tally()
+            tally = Finds()
             for seed in range(_ATTEMPTS if kind == "differ" else 1):
                 _try(attempt, Random(seed), tally)
-            if tally.counts[kind]:
+            if tally[kind]:
                 exchange = attempt
                 break
         else:
@@ -375,12 +364,13 @@ def _unlike(one: dict[str, list[bytes]], other: dict[str, list[bytes]]) -> str:
     return "hung up on others"
 
 
-def _keep(place: Path | None, protocol: str, exchange: Exchange) -> None:
-    shown = "\n".join(f"    {step!r}" for step in exchange)
+def _kept(place: Path | None, protocol: str, exchange: Exchange) -> list[str]:
+    """The exchange, to be shown; all of it is left where evidence is."""
+    shown = [f"  {step!r}"[:4_000] for step in exchange]
     if place is not None:
         with place.open("a") as file:
-            file.write(f"# {protocol}\n{shown}\n")
-    print(shown[:4_000])
+            file.writelines([f"# {protocol}\n", *(f"{step!r}\n" for step in exchange)])
+    return shown
 
 
 def _alarm(number: int, frame: FrameType | None) -> None:

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import uvloop
 
-from tests.prove.looking import ask
-from tests.prove.options import Options
+from tests.prove.harness import Options, Result
+from tests.prove.observe import ask, live_jobs
 from tests.support.faktory import Faktory, job
 from tests.support.server import HOST, Server
-
-NAME = "herd"
-MUTANTS: tuple[str, ...] = ("no-slicing",)
 
 _LAG_MAX_MS = 100.0
 _FIRST_MAX_MS = 150.0  # from the second at which all are due to the first that comes
@@ -37,88 +33,10 @@ _TRIES = 3
 _KNOCK_S = 0.05
 
 
-class Worker(asyncio.Protocol):
-    """One worker: HELLO, then FETCH and ACK for ever; it comes back whenever it is hung up on."""
-
-    def __init__(self, herd: Herd, number: int) -> None:
-        self.herd = herd
-        self.wid = f"herd-{number:05}"
-        self._unread = b""
-        self._transport: asyncio.Transport | None = None
-        self._greeted = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self._unread = b""
-        self._greeted = False
-
-    def data_received(self, data: bytes) -> None:
-        self._unread += data
-        while (reply := self._take()) is not None:
-            self._hear(reply)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
-        if not self.herd.stopping:
-            self.herd.reconnects += 1
-            asyncio.get_running_loop().call_soon(self.knock)
-
-    def knock(self) -> None:
-        """Connect, and again a moment later if nobody listens."""
-        self.herd.tasks.add(task := asyncio.ensure_future(self._connect()))
-        task.add_done_callback(self.herd.tasks.discard)
-
-    def leave(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
-
-    async def _connect(self) -> None:
-        loop = asyncio.get_running_loop()
-        while not self.herd.stopping:
-            try:
-                await loop.create_connection(lambda: self, HOST, self.herd.port)
-            except OSError:
-                await asyncio.sleep(_KNOCK_S)
-            else:
-                return
-
-    def _take(self) -> bytes | None:
-        """The next reply: a whole line, or the body of a bulk."""
-        line, found, rest = self._unread.partition(b"\r\n")
-        if not found:
-            return None
-        if line.startswith(b"$") and line != b"$-1":
-            size = int(line[1:])
-            if len(rest) < size + 2:
-                return None
-            line, rest = rest[:size], rest[size + 2 :]
-        self._unread = rest
-        return line
-
-    def _hear(self, reply: bytes) -> None:
-        if reply.startswith(b"+HI"):
-            self._say(
-                b'HELLO {"v":2,"wid":"%b","pid":1,"hostname":"h","labels":[]}' % self.wid.encode()
-            )
-        elif reply.startswith(b"{"):
-            jid = reply.split(b'"jid":"')[1].split(b'"')[0]
-            self.herd.delivered(jid)
-            self._say(b'ACK {"jid":"%b"}\r\nFETCH herd' % jid)
-        elif reply == b"$-1" or not self._greeted:
-            self._greeted = True
-            self._say(b"FETCH herd")
-        elif reply.startswith(b"-"):
-            self.herd.errors[reply] += 1
-
-    def _say(self, line: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(line + b"\r\n")
-
-
 class Herd:
-    """All workers, in one event loop."""
+    """Workers that fetch and acknowledge for ever, and come back whenever they are hung up on."""
 
-    def __init__(self, port: int, size: int) -> None:
+    def __init__(self, port: int) -> None:
         self.port = port
         self.due_at = 0.0
         self.stopping = False
@@ -127,33 +45,51 @@ class Herd:
         self.first_at = 0.0
         self.errors: Counter[bytes] = Counter()
         self.jids: Counter[bytes] = Counter()
-        self.tasks: set[asyncio.Future[None]] = set()
-        self.workers = [Worker(self, number) for number in range(size)]
 
-    def delivered(self, jid: bytes) -> None:
+    async def work(self, number: int) -> None:
+        while not self.stopping:
+            try:
+                reader, writer = await asyncio.open_connection(HOST, self.port)
+            except OSError:
+                await asyncio.sleep(_KNOCK_S)
+                continue
+            try:
+                await self._talk(reader, writer, f"herd-{number:05}")
+            except (OSError, asyncio.IncompleteReadError):
+                self.reconnects += not self.stopping
+            finally:
+                writer.transport.abort()
+
+    async def _talk(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wid: str
+    ) -> None:
+        await reader.readuntil(b"\r\n")
+        said = f'HELLO {{"v":2,"wid":"{wid}","pid":1,"hostname":"h","labels":[]}}\r\n'
+        writer.write(said.encode())
+        await reader.readuntil(b"\r\n")
+        writer.write(b"FETCH herd\r\n")
+        while True:
+            reply = (await reader.readuntil(b"\r\n"))[:-2]
+            if reply == b"$-1":
+                writer.write(b"FETCH herd\r\n")
+            elif reply.startswith(b"$"):
+                body = await reader.readexactly(int(reply[1:]) + 2)
+                jid = body.split(b'"jid":"')[1].split(b'"')[0]
+                self._delivered(jid)
+                writer.write(b'ACK {"jid":"%b"}\r\nFETCH herd\r\n' % jid)
+            elif reply.startswith(b"-"):
+                self.errors[reply] += 1
+
+    def _delivered(self, jid: bytes) -> None:
         now = time.time()
         self.first_at = self.first_at or now
         self.early += now < self.due_at - _EARLY_S
         self.jids[jid] += 1
 
-    async def until(self, done: Callable[[], bool], timeout: float) -> bool:
-        """Wait for something to be so; False if it never was."""
-        deadline = time.monotonic() + timeout
-        while not done():
-            if time.monotonic() > deadline:
-                return False
-            await asyncio.sleep(0.02)
-        return True
-
     @property
     def twice(self) -> int:
         """How many deliveries were not the first of their job."""
         return sum(self.jids.values()) - len(self.jids)
-
-    def leave(self) -> None:
-        self.stopping = True
-        for worker in self.workers:
-            worker.leave()
 
 
 class Outcome(NamedTuple):
@@ -173,6 +109,45 @@ class Outcome(NamedTuple):
         return lag_ms <= _LAG_MAX_MS * more and first_ms <= _FIRST_MAX_MS * more
 
 
+async def _stampede(server: Server, herd: Herd, due: int, size: int) -> Outcome:
+    """Push, kill, come back, drain."""
+    workers = [asyncio.ensure_future(herd.work(number)) for number in range(size)]
+    herd.due_at = await asyncio.to_thread(_push_ahead, server, due)
+    connected = await _until(lambda: _status(server)["connections"] >= size, 30.0)
+    assert connected, "the herd did not come"
+    await asyncio.sleep(max(0.0, herd.due_at - time.time() - _KILLED_BEFORE_S))
+    await asyncio.to_thread(server.restart)
+    await asyncio.sleep(max(0.0, herd.due_at - time.time()))
+    ran_before, waited_before = _ran_and_waited(server)
+    await _until(lambda: len(herd.jids) >= due, _DRAIN_S)
+    drain_s = time.time() - herd.due_at
+    ran, waited = _ran_and_waited(server)
+    ran, waited = ran - ran_before, waited - waited_before
+    # The last words are on their way: whoever is hung up on in ACK has not finished.
+    await _until(lambda: live_jobs(server) == 0, 10.0)
+    lag_ms = _status(server)["loop_lag_p99_ms"]
+    first_ms = (herd.first_at - herd.due_at) * 1_000
+    lost = due - len(herd.jids) + live_jobs(server)
+    herd.stopping = True
+    for worker in workers:
+        worker.cancel()
+    return Outcome(lag_ms, first_ms, ran / (ran + waited), drain_s, lost)
+
+
+async def _until(done: Callable[[], bool], timeout: float) -> bool:
+    """Wait for something to be so; False if it never was."""
+    deadline = time.monotonic() + timeout
+    while not done():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.02)
+    return True
+
+
+def _status(server: Server) -> dict[str, float]:
+    return ask(server, "server.status")
+
+
 def _ran_and_waited(server: Server) -> tuple[float, float]:
     """How long the server's event loop has run, and how long it has waited for a core to run on."""
     path = Path(f"/proc/{server.process.pid}/schedstat")
@@ -180,34 +155,6 @@ def _ran_and_waited(server: Server) -> tuple[float, float]:
         return server.cpu_seconds(), 0.0
     ran_ns, waited_ns, _ = path.read_text().split()
     return int(ran_ns) / 1e9, int(waited_ns) / 1e9
-
-
-def _connected(server: Server) -> int:
-    count: int = ask(server, "server.status")["connections"]
-    return count
-
-
-async def _stampede(server: Server, herd: Herd, due: int) -> Outcome:
-    """Push, kill, come back, drain."""
-    loop = asyncio.get_running_loop()
-    for worker in herd.workers:
-        worker.knock()
-    size = len(herd.workers)
-    herd.due_at = await loop.run_in_executor(None, _push_ahead, server, due)
-    assert await herd.until(lambda: _connected(server) >= size, 30.0), "the herd did not come"
-    await asyncio.sleep(max(0.0, herd.due_at - time.time() - _KILLED_BEFORE_S))
-    await loop.run_in_executor(None, server.restart)
-    await asyncio.sleep(max(0.0, herd.due_at - time.time()))
-    before = _ran_and_waited(server)
-    await herd.until(lambda: len(herd.jids) >= due, _DRAIN_S)
-    drain_s = time.time() - herd.due_at
-    ran, waited = (now - then for now, then in zip(_ran_and_waited(server), before, strict=True))
-    # The last words are on their way: whoever is hung up on in ACK has not finished.
-    await herd.until(lambda: _left(server) == 0, 10.0)
-    lag_ms: float = ask(server, "server.status")["loop_lag_p99_ms"]
-    first_ms = (herd.first_at - herd.due_at) * 1_000
-    lost = due - len(herd.jids) + _left(server)
-    return Outcome(lag_ms, first_ms, ran / (ran + waited), drain_s, lost)
 
 
 def _push_ahead(server: Server, due: int) -> float:
@@ -234,46 +181,25 @@ def _push(client: Faktory, count: int, queue: str, due_at: float) -> None:
         assert not refused, refused
 
 
-def _left(server: Server) -> int:
-    queues = ask(server, "queues.list")["queues"]
-    return sum(
-        queue[where] for queue in queues for where in ("ready", "leased", "scheduled", "retrying")
-    )
-
-
-def run(options: Options) -> bool:
+def run(options: Options) -> Result:
     due = options.number("due", 50_000, short=30_000)
     if options.mutant:
         due = max(due, 60_000)  # a bug must show on a busy machine too
     size = options.number("reconnect", 2_000, short=800)
-    began = time.monotonic()
-    for _ in range(_TRIES):
-        herd, outcome = _suffer(options, due, size)
+    for turn in range(_TRIES):
+        with options.server(str(turn)) as server:
+            herd = Herd(server.port)
+            # The faster the herd runs, the less of this machine it takes from the server.
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                outcome = runner.run(_stampede(server, herd, due, size))
         held = not (herd.early or outcome.lost or herd.errors) and herd.reconnects >= size
         # A loop may be late because of the machine; then it is not late every time.
         if outcome.in_time or not held:
             break
-    print(
-        f"T30 {NAME}: loop_lag_p99_ms={outcome.lag_ms:.1f} early={herd.early} lost={outcome.lost}"
+    return Result(
+        outcome.in_time and held and not herd.twice,
+        f"loop_lag_p99_ms={outcome.lag_ms:.1f} early={herd.early} lost={outcome.lost}"
         f" twice={herd.twice} due={due} reconnects={herd.reconnects} cpu_share={outcome.share:.2f}"
         f" first_after_ms={outcome.first_ms:.0f} drain_s={outcome.drain_s:.1f}"
-        f" errors={sum(herd.errors.values())} seconds={time.monotonic() - began:.0f}"
+        f" errors={sum(herd.errors.values())}",
     )
-    return outcome.in_time and held and not herd.twice
-
-
-def _suffer(options: Options, due: int, size: int) -> tuple[Herd, Outcome]:
-    with tempfile.TemporaryDirectory(prefix="franca-herd-") as scratch:
-        server = Server(Path(scratch) / "data", argv_prefix=options.argv_prefix)
-        with server:
-            herd = Herd(server.port, size)
-
-            async def go() -> Outcome:
-                try:
-                    return await _stampede(server, herd, due)
-                finally:
-                    herd.leave()
-
-            # The faster the herd runs, the less of this machine it takes from the server.
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                return herd, runner.run(go())

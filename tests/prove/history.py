@@ -5,7 +5,7 @@ favours the server, so that a violation is one: what was sent, answered and seen
 reading. It therefore misses what a live history cannot show; simulation, where times are exact,
 is for that. O(n log n) in the number of events.
 
-Rules about one job are here, rules about many (order, uniqueness, pause) in `between_jobs.py`.
+Rules about one job are here, rules about many (order, uniqueness, pause) in `history_order.py`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from tests.prove import between_jobs
-from tests.prove.events import HABITS, Event, Rules
-from tests.prove.index import NEVER, Index, JobStory
+from tests.prove import history_order
+from tests.prove.events import Event, Rules
+from tests.prove.history_index import NEVER, Index, JobStory, habits_of
 
 CLASSES: tuple[str, ...] = (
     "lost",  # accepted, and after a full drain never seen or never ended
@@ -73,138 +73,152 @@ class Verdict:
             shown.append(f"{kind}: {story.jid if story else '-'}: {detail}")
 
     @property
-    def protocols(self) -> str:
-        """How many jobs were accepted in each protocol."""
-        return ",".join(f"{name}:{count}" for name, count in sorted(self.by_protocol.items()))
+    def examples(self) -> list[str]:
+        return [sample for samples in self.samples.values() for sample in samples]
 
-    def line(self, always: Iterable[str] = ()) -> str:
-        """`class=count` for the named classes and for every broken one."""
+    def figures(self, always: Iterable[str] = ()) -> str:
+        """How often the named classes, and every broken one, occurred, and of how much."""
         shown = dict.fromkeys([*always, *self.broken])
-        return " ".join(f"{kind}={self.counts[kind]}" for kind in shown)
+        classes = " ".join(f"{kind}={self.counts[kind]}" for kind in shown)
+        by_protocol = ",".join(f"{name}:{n}" for name, n in sorted(self.by_protocol.items()))
+        return (
+            f"acked={self.accepted} {classes} protocols={by_protocol} crossings={self.crossings}"
+            f" deliveries={self.deliveries} recovered={self.recovered}"
+        )
 
 
 def check(events: Iterable[Event], *, drained: bool, rules: Rules | None = None) -> Verdict:
     """Judge a history. `drained` promises that every queue was served until empty, and every
     lease that nobody ended had time to run out and its job to come back."""
-    index = Index(events)
-    judge = _Judge(index, rules or Rules(), drained)
+    index, rules, verdict = Index(events), rules or Rules(), Verdict()
+    settled = 0
     for story in index.stories.values():
-        judge.job(story)
-    for kind, jid, detail in between_jobs.violations(index, judge.rules):
-        judge.verdict.note(kind, index.stories.get(jid), detail)
-    judge.counters()
-    return judge.verdict
+        judge = _Judge(index, rules, drained, verdict, story)
+        judge.judge()
+        settled += bool(judge.settled)
+    for kind, jid, detail in history_order.violations(index, rules):
+        verdict.note(kind, index.stories.get(jid), detail)
+    _check_counters(index, drained, verdict, settled)
+    return verdict
 
 
-@dataclass(slots=True)
 class _Judge:
-    index: Index
-    rules: Rules
-    drained: bool
-    verdict: Verdict = field(default_factory=Verdict)
+    """Holds one job's story against the promises."""
 
-    def job(self, story: JobStory) -> None:
-        """Hold one job's story against the promises."""
-        self.verdict.deliveries += len(story.deliveries)
-        if any(push.out == "ok" for push in story.pushes):
-            self.verdict.accepted += 1
-            self.verdict.by_protocol[story.pushes[0].proto] += 1
+    def __init__(
+        self, index: Index, rules: Rules, drained: bool, verdict: Verdict, story: JobStory
+    ) -> None:
+        self.index = index
+        self.rules = rules
+        self.drained = drained
+        self.verdict = verdict
+        self.story = story
+        self.runs = story.deliveries
+        self.settled = self._settled()
+
+    def judge(self) -> None:
+        story, verdict = self.story, self.verdict
+        verdict.deliveries += len(self.runs)
         if story.pushes:
             own = story.pushes[0].proto
-            self.verdict.crossings += sum(run.proto != own for run in story.deliveries)
-        if not self._has_origin(story):
-            return
-        self._bodies_and_times(story)
-        settled = self._accepted_acks(story)
-        again = self._completions(story, settled)
-        self._redeliveries(story, again)
-        self._refused_reports(story)
-        self._attempts(story)
-        self._results(story, settled)
-        if self.drained:
-            self._loss(story)
+            verdict.crossings += sum(run.proto != own for run in self.runs)
+            if any(push.out == "ok" for push in story.pushes):
+                verdict.accepted += 1
+                verdict.by_protocol[own] += 1
+        if self._has_origin():
+            self._bodies_and_times()
+            self._redeliveries(self._completions())
+            self._refused_reports()
+            if story.copies == 1 and not any(end.op == "release" for end in story.ends):
+                self._attempts()
+            for conn in {push.conn for push in story.pushes if push.waits and push.out == "ok"}:
+                self._results(conn)
+            if self.drained and self._is_lost():
+                runs = f"{len(self.runs)} runs, none completed" if self.runs else "never seen"
+                self._note("lost", runs)
+
+    def _note(self, kind: str, detail: str) -> None:
+        self.verdict.note(kind, self.story, detail)
+
+    def _over(self, run: Event, *, reports: bool = True) -> float:
+        return self.index.lease_over(self.story, run, reports=reports)
 
     # -- I2, I3, I11 -----------------------------------------------------------------------
 
-    def _has_origin(self, story: JobStory) -> bool:
+    def _has_origin(self) -> bool:
         """Whether its deliveries, if any, come from a push; what does not is judged no further."""
-        if not story.deliveries:
+        possible = self.story.possible
+        if not self.runs:
             return True
-        first, possible = story.deliveries[0], story.possible
-        if not story.pushes:
-            self.verdict.note("unexpected", story, "never pushed")
+        if not self.story.pushes:
+            self._note("unexpected", "never pushed")
         elif not possible:
-            self.verdict.note("ghost", story, "its push was refused")
-        elif min(push.t0 for push in possible) > first.t1:
-            self.verdict.note("unexpected", story, "delivered before it was pushed")
+            self._note("ghost", "its push was refused")
+        elif min(push.t0 for push in possible) > self.runs[0].t1:
+            self._note("unexpected", "delivered before it was pushed")
         else:
             self.verdict.recovered += all(push.out == "maybe" for push in possible)
             return True
         return False
 
-    def _bodies_and_times(self, story: JobStory) -> None:
-        possible = story.possible
-        bodies = {push.body for push in possible}
-        times = [push.at for push in possible]
-        due = None if None in times else min((at for at in times if at is not None), default=None)
-        for delivery in story.deliveries:
-            if delivery.body and "" not in bodies and bodies and delivery.body not in bodies:
-                self.verdict.note("mangled", story, f"{delivery.body} is none of {sorted(bodies)}")
-            if due is not None and delivery.t1 < due - self.rules.epsilon:
-                self.verdict.note("early", story, f"{due - delivery.t1:.3f} s too early")
+    def _bodies_and_times(self) -> None:
+        bodies = {push.body for push in self.story.possible}
+        # One that has no time of its own may come at once.
+        due = min((push.at or 0.0 for push in self.story.possible), default=0.0)
+        for run in self.runs:
+            if run.body and "" not in bodies and bodies and run.body not in bodies:
+                self._note("mangled", f"{run.body} is none of {sorted(bodies)}")
+            if run.t1 < due - self.rules.epsilon:
+                self._note("early", f"{due - run.t1:.3f} s too early")
 
     # -- I6, I7 ----------------------------------------------------------------------------
 
-    def _accepted_acks(self, story: JobStory) -> dict[int, Event]:
-        """The runs that were surely completed: position of the delivery, and its ack."""
-        accepted: dict[int, Event] = {}
-        if story.removes:
-            return accepted  # a removed job's ack is answered like any other, and means nothing
-        for ack in story.ends:
+    def _settled(self) -> dict[int, float]:
+        """The runs that were surely completed, by their places, and when that was answered."""
+        story, settled = self.story, dict[int, float]()
+        # A removed job's ack is answered like any other, and means nothing.
+        for ack in () if story.removes else story.ends:
             if not story.is_end(ack) or ack.out != "ok" or not self.index.lasts(ack):
                 continue
-            if story.volatile and self.index.restarts.first_from(ack.t0) < NEVER:
+            if story.volatile and self.index.restarts.since(ack.t0) < NEVER:
                 continue  # forgotten with the job, which its client may have asked for again
-            delivery = story.last_delivery_to(ack.holder, ack.t0)
-            if delivery is None:
+            run = story.last_delivery_to(ack.holder, ack.t0)
+            if run is None:
                 continue
             # Who runs another protocol's volatile job need not be told that its time is over.
-            crossed = story.volatile and ack.proto != story.pushes[0].proto
-            told = HABITS[ack.proto].ack_tells and not crossed
-            if told or self._held(story, delivery, ack):
-                place = next(i for i, d in enumerate(story.deliveries) if d is delivery)
-                known = accepted.get(place)
-                if known is None or ack.t1 < known.t1:
-                    accepted[place] = ack
-        return accepted
+            crossed = story.volatile and any(p.proto != ack.proto for p in story.pushes[:1])
+            told = habits_of(ack.proto).ack_tells and not crossed
+            if told or self._held(run, ack):
+                place = next(i for i, other in enumerate(self.runs) if other is run)
+                settled[place] = min(settled.get(place, NEVER), ack.t1)
+        return settled
 
-    def _held(self, story: JobStory, delivery: Event, report: Event) -> bool:
+    def _held(self, run: Event, report: Event) -> bool:
         """Whether the reporter surely still held its lease when the report was answered."""
-        if self.index.lease_over(story, delivery) <= report.t1:
-            return False
-        return not any(
-            other is not delivery and other.t1 > delivery.t1 and other.t0 < report.t1
-            for other in story.deliveries
-        )
+        return self._over(run) > report.t1 and not self._is_followed(run, report)
 
-    def _completions(self, story: JobStory, settled: dict[int, Event]) -> set[int]:
+    def _is_followed(self, run: Event, report: Event) -> bool:
+        """Whether another run may have begun by the time that a report was answered."""
+        others = (other for other in self.runs if other is not run)
+        return any(other.t1 > run.t1 and other.t0 < report.t1 for other in others)
+
+    def _completions(self) -> set[int]:
         """Note what ran after its end; the places of those runs, which need no second verdict."""
-        ended = sorted(ack.t1 for ack in settled.values())
+        ended, copies = sorted(self.settled.values()), self.story.copies
         again: set[int] = set()
-        if len(ended) >= story.copies > 0:
-            final = ended[story.copies - 1]
-            for place, delivery in enumerate(story.deliveries):
-                if delivery.t0 > final:
-                    again.add(place)
-                    self.verdict.note("ran_after_ack", story, f"{delivery.t0 - final:.3f} s after")
-        extra = len(settled.keys() - again) - story.copies
-        for _ in range(extra if story.copies else 0):
-            self.verdict.note("double_completion", story, "completions of two runs were accepted")
+        if len(ended) >= copies > 0:
+            final = ended[copies - 1]
+            again = {place for place, run in enumerate(self.runs) if run.t0 > final}
+            for place in sorted(again):
+                self._note("ran_after_ack", f"{self.runs[place].t0 - final:.3f} s after")
+        extra = len(self.settled.keys() - again) - copies
+        for _ in range(extra if copies else 0):
+            self._note("double_completion", "completions of two runs were accepted")
         return again
 
     # -- I4, I5, I8 ------------------------------------------------------------------------
 
-    def _redeliveries(self, story: JobStory, again: set[int]) -> None:
+    def _redeliveries(self, again: set[int]) -> None:
         """Each run is the first of a job, or follows one that can have ended.
 
         Each further push with this jid may have made a job of its own: then there are several
@@ -212,188 +226,163 @@ class _Judge:
         """
         rows: list[Event] = []  # the last run of each
         before: Event | None = None
-        for run in (r for place, r in enumerate(story.deliveries) if place not in again):
-            place = next((i for i, e in enumerate(rows) if self._may_follow(story, e, run)), None)
+        for run in (r for place, r in enumerate(self.runs) if place not in again):
+            place = next((i for i, last in enumerate(rows) if self._may_follow(last, run)), None)
             if place is not None:
                 rows[place] = run
-            elif before is None or len(rows) < story.copies:
+            elif before is None or len(rows) < self.story.copies:
                 rows.append(run)
             else:
-                self.verdict.note(*self._why_not(story, before, run))
-                rows[next(i for i, e in enumerate(rows) if e is before)] = run
+                self._note(*self._why_not(before, run))
+                rows[next(i for i, last in enumerate(rows) if last is before)] = run
             before = run
 
-    def _may_follow(self, story: JobStory, before: Event, run: Event) -> bool:
-        if self.index.lease_over(story, before) <= run.t1:
-            return True
+    def _may_follow(self, before: Event, run: Event) -> bool:
         # Two fetches that overlap may have been granted in the other order.
         overlap = run.t0 < before.t1
-        return overlap and self.index.lease_over(story, run) <= before.t1
+        return self._over(before) <= run.t1 or (overlap and self._over(run) <= before.t1)
 
-    def _why_not(self, story: JobStory, before: Event, run: Event) -> tuple[str, JobStory, str]:
+    def _why_not(self, before: Event, run: Event) -> tuple[str, str]:
         gap = f"again after {run.t1 - before.t0:.3f} s"
-        if any(self._is_stale(story, end, before, run.t1) for end in story.ends):
-            return "stale_effect", story, f"{gap}, following an earlier holder's report"
-        reported = any(
-            end.op == "ack" and end.holder == before.holder and before.t0 <= end.t0 < run.t1
-            for end in story.ends
-        )
-        if reported or self.index.lease_over(story, before) == NEVER:
-            return "unexplained_dup", story, f"{gap}, no expiry, failure, close or restart"
-        return "two_leases", story, f"{gap}, the lease before it cannot have ended"
+        if self._has_stale_report(before, run.t1):
+            return "stale_effect", f"{gap}, following an earlier holder's report"
+        acks = [end for end in self.story.ends if end.op == "ack" and end.holder == before.holder]
+        reported = any(before.t0 <= ack.t0 < run.t1 for ack in acks)
+        if reported or self._over(before) == NEVER:
+            return "unexplained_dup", f"{gap}, no expiry, failure, close or restart"
+        return "two_leases", f"{gap}, the lease before it cannot have ended"
 
-    @staticmethod
-    def _is_stale(story: JobStory, end: Event, current: Event, until: float) -> bool:
-        """Whether `end` is a report, made while `current` ran, by a holder of an earlier run."""
-        if end.out == "no" or end.op == "release" or end.holder == current.holder:
-            return False
-        if not (current.t0 < end.t1 and end.t0 < until):
-            return False
-        earlier = story.last_delivery_to(end.holder, end.t0)
-        return earlier is not None and earlier.t1 < current.t1
+    def _has_stale_report(self, current: Event, until: float) -> bool:
+        """Whether a holder of an earlier run made a report while `current` ran."""
+        for end in self.story.ends:
+            if end.out == "no" or end.op == "release" or end.holder == current.holder:
+                continue
+            earlier = self.story.last_delivery_to(end.holder, end.t0)
+            meanwhile = current.t0 < end.t1 and end.t0 < until
+            if meanwhile and earlier is not None and earlier.t1 < current.t1:
+                return True
+        return False
 
-    def _refused_reports(self, story: JobStory) -> None:
+    def _refused_reports(self) -> None:
         """A holder refused although its lease lived: somebody else's report ended it."""
-        if story.removes:
-            return
-        for end in story.ends:
+        ends = () if self.story.removes else self.story.ends
+        for end in ends:
             if end.out != "no" or end.op == "release":
                 continue
-            run = story.last_delivery_to(end.holder, end.t0)
-            if run is None or not self._held(story, run, end):
+            run = self.story.last_delivery_to(end.holder, end.t0)
+            if run is None or not self._held(run, end):
                 continue
-            repeated = any(
-                other is not end and other.holder == end.holder and other.out != "no"
-                and run.t1 <= other.t0 < end.t1
-                for other in story.ends
-            )  # fmt: skip
-            stale = any(self._is_stale(story, other, run, end.t1) for other in story.ends)
-            if stale and not repeated:
-                self.verdict.note("stale_effect", story, f"the holder's {end.op} was refused")
+            own = [e for e in ends if e is not end and e.holder == end.holder and e.out != "no"]
+            repeated = any(run.t1 <= other.t0 < end.t1 for other in own)
+            if self._has_stale_report(run, end.t1) and not repeated:
+                self._note("stale_effect", f"the holder's {end.op} was refused")
 
     # -- I15 -------------------------------------------------------------------------------
 
-    def _attempts(self, story: JobStory) -> None:
-        if story.copies != 1 or any(end.op == "release" for end in story.ends):
-            return
-        failed = sorted(self._sure_failures(story))
-        retry = story.retry
-        for place, run in enumerate(story.deliveries):
+    def _attempts(self) -> None:
+        failed = list(self._sure_failures())
+        retry = self.story.retry
+        for place, run in enumerate(self.runs):
             sure = sum(moment < run.t0 for moment in failed)
+            # Runs that nobody saw may have failed too.
+            most = place + self.index.hidden.begun_by(run.t1)
             if retry is not None and sure > max(retry, 0):
-                self.verdict.note("attempts", story, f"run after {sure} failures, retry={retry}")
-            elif run.attempt is not None and not self._count_fits(run, sure, place):
-                self.verdict.note("attempts", story, f"told {run.attempt} failures, {sure} seen")
+                self._note("attempts", f"run after {sure} failures, retry={retry}")
+            elif run.attempt is not None and not sure <= run.attempt <= most:
+                self._note("attempts", f"told {run.attempt} failures, {sure} seen")
 
-    def _count_fits(self, run: Event, sure: int, runs_before: int) -> bool:
-        told = run.attempt or 0
-        if told < sure:
-            return False
-        # Runs that nobody saw may have failed too.
-        return told <= runs_before + self.index.hidden.begun_by(run.t1)
-
-    def _sure_failures(self, story: JobStory) -> Iterator[float]:
+    def _sure_failures(self) -> Iterator[float]:
         """When each failure that surely counted had been taken note of."""
-        for end in story.ends:
-            run = story.last_delivery_to(end.holder, end.t0)
-            if end.op == "fail" and end.out == "ok" and run is not None and self.index.lasts(end):
-                over = self.index.lease_over(story, run, reports=False)
-                later = any(o.t1 > run.t1 and o.t0 < end.t1 for o in story.deliveries)
-                if over > end.t1 and not later:
-                    yield end.t1
-        for run, after in pairwise(story.deliveries):
-            if story.habits.expiry_fails and self._only_expired(story, run, after):
+        for end in self.story.ends:
+            run = self.story.last_delivery_to(end.holder, end.t0)
+            if run is None or end.op != "fail" or end.out != "ok" or not self.index.lasts(end):
+                continue
+            if self._over(run, reports=False) > end.t1 and not self._is_followed(run, end):
+                yield end.t1
+        for run, after in pairwise(self.runs):
+            if self.story.habits.expiry_fails and self._only_expired(run, after):
                 yield after.t0 - self.rules.epsilon
 
-    def _only_expired(self, story: JobStory, run: Event, after: Event) -> bool:
-        said = any(end.holder == run.holder and end.t0 >= run.t0 for end in story.ends)
+    def _only_expired(self, run: Event, after: Event) -> bool:
+        said = any(end.holder == run.holder and end.t0 >= run.t0 for end in self.story.ends)
         closed = self.index.closed_from(run.conn, run.t0) < after.t1
-        restarted = self.index.restarts.first_from(run.t0) < after.t1
-        reserve = run.reserve if run.reserve is not None else story.reserve
+        restarted = self.index.restarts.since(run.t0) < after.t1
+        reserve = run.reserve if run.reserve is not None else self.story.reserve
         expired = reserve is not None and run.t0 + reserve <= after.t1
         return expired and not (said or closed or restarted)
 
     # -- I14 -------------------------------------------------------------------------------
 
-    def _results(self, story: JobStory, settled: dict[int, Event]) -> None:
-        for conn in {push.conn for push in story.pushes if push.waits and push.out == "ok"}:
-            asked = [p for p in story.pushes if p.conn == conn and p.waits and p.out != "no"]
-            heard = sum(r.conn == conn and r.out == "ok" for r in story.results)
-            if heard > len(asked):
-                self.verdict.note("result", story, f"{conn} heard the end {heard} times")
-            stayed = self.index.closed_from(conn, 0.0) == NEVER
-            served = self.index.restarts.first_from(asked[0].t0) == NEVER
-            if self.drained and settled and stayed and served and heard == 0:
-                self.verdict.note("result", story, f"{conn} never heard the end")
-            parts = [p.seq for p in story.parts if p.conn == conn and p.seq is not None]
-            if len(story.deliveries) == 1 and parts != sorted(set(parts)):
-                self.verdict.note("result", story, f"{conn} heard parts in the order {parts}")
+    def _results(self, conn: str) -> None:
+        story = self.story
+        asked = [p for p in story.pushes if p.conn == conn and p.waits and p.out != "no"]
+        heard = sum(r.conn == conn and r.out == "ok" for r in story.results)
+        if heard > len(asked):
+            self._note("result", f"{conn} heard the end {heard} times")
+        stayed = self.index.closed_from(conn, 0.0) == NEVER
+        served = self.index.restarts.since(asked[0].t0) == NEVER
+        if self.drained and self.settled and stayed and served and heard == 0:
+            self._note("result", f"{conn} never heard the end")
+        parts = [p.seq for p in story.parts if p.conn == conn and p.seq is not None]
+        if len(self.runs) == 1 and parts != sorted(set(parts)):
+            self._note("result", f"{conn} heard parts in the order {parts}")
 
     # -- I1 --------------------------------------------------------------------------------
 
-    def _loss(self, story: JobStory) -> None:
+    def _is_lost(self) -> bool:
+        """Whether it was accepted, and nothing is known that may have ended it."""
+        story = self.story
         accepted = [push for push in story.pushes if push.out == "ok"]
-        if not accepted or any(story.is_end(end) and end.out != "no" for end in story.ends):
-            return
-        if self._taken_away(story) or self._given_up(story):
-            return
-        if any(result.out == "ok" for result in story.results):
-            return  # who waited for it heard its end, whatever it was
-        if any(push.at is not None and push.at > self.index.horizon for push in accepted):
-            return
-        if all(push.volatile and self._abandoned(push) for push in accepted):
-            return
-        runs = len(story.deliveries)
-        self.verdict.note("lost", story, f"{runs} runs, none completed" if runs else "never seen")
+        ended = any(story.is_end(end) and end.out != "no" for end in story.ends)
+        # Who waited for it heard its end, whatever it was.
+        heard = any(result.out == "ok" for result in story.results)
+        ahead = any(push.at is not None and push.at > self.index.horizon for push in accepted)
+        if not accepted or ended or heard or ahead or self._taken_away() or self._given_up():
+            return False
+        return not all(push.volatile and self._is_abandoned(push) for push in accepted)
 
-    def _taken_away(self, story: JobStory) -> bool:
-        if any(remove.out != "no" for remove in story.removes):
-            return True
+    def _taken_away(self) -> bool:
+        removes = [r for r in (*self.story.removes, *self.index.queue_removes) if r.out != "no"]
         return any(
-            remove.out != "no" and remove.queue in ("*", push.queue) and push.t0 < remove.t1
-            for remove in self.index.queue_removes
-            for push in story.possible
+            remove.jid or (remove.queue in ("*", push.queue) and push.t0 < remove.t1)
+            for remove in removes
+            for push in self.story.possible
         )
 
-    def _given_up(self, story: JobStory) -> bool:
+    def _given_up(self) -> bool:
         """Whether the runs that were seen may have used up what the job was allowed."""
-        failed = any(end.op == "fail" and end.out != "no" for end in story.ends)
-        if story.retry is not None:
-            allowed = max(story.retry, 0) + 1
+        failed = any(end.op == "fail" and end.out != "no" for end in self.story.ends)
+        if self.story.retry is not None:
+            allowed = max(self.story.retry, 0) + 1
         else:
             allowed = 1 if failed else self.rules.losses_max
         unseen = self.index.hidden.begun_by(NEVER) > 0 and allowed == 1
-        return len(story.deliveries) + unseen >= min(allowed, self.rules.losses_max)
+        return len(self.runs) + unseen >= min(allowed, self.rules.losses_max)
 
-    def _abandoned(self, push: Event) -> bool:
-        restarted = self.index.restarts.first_from(push.t0) != NEVER
-        return restarted or self.index.closed_from(push.conn, push.t0) != NEVER
+    def _is_abandoned(self, push: Event) -> bool:
+        gone = self.index.closed_from(push.conn, push.t0)
+        return min(gone, self.index.restarts.since(push.t0)) != NEVER
 
-    # -- I17 -------------------------------------------------------------------------------
 
-    def counters(self) -> None:
-        """Hold what the server counted against itself and against the history."""
-        for count in self.index.counts:
-            tally = count.tally or {}
-            ends = [tally[key] for key in ("done", "dead", "discarded", "removed") if key in tally]
-            balanced = "pushed" not in tally or len(ends) < 4 or tally["pushed"] == sum(ends)
-            if self.drained and not balanced:
-                detail = f"pushed={tally['pushed']}, ended={sum(ends)}"
-                self.verdict.note("counters", None, detail)
-                continue
-            for key, op in (("pushed", "push"), ("done", "ack")):
-                least, most = self._bounds(op)
-                if key in tally and not least <= tally[key] <= most:
-                    detail = f"{key}={tally[key]}, seen {least} to {most}"
-                    self.verdict.note("counters", None, detail)
+# -- I17 -----------------------------------------------------------------------------------
 
-    def _bounds(self, op: str) -> tuple[int, int]:
-        least = most = 0
-        for story in self.index.stories.values():
-            if op == "push":
-                least += any(push.out == "ok" and not push.volatile for push in story.pushes)
-                most += len(story.possible)
-            else:
-                least += bool(self._accepted_acks(story))
-                most += sum(end.op == "ack" and end.out != "no" for end in story.ends)
-        return least, most
+
+def _check_counters(index: Index, drained: bool, verdict: Verdict, settled: int) -> None:
+    """Hold what the server counted against itself and against the history."""
+    stories = index.stories.values()
+    stored = [any(p.out == "ok" and not p.volatile for p in story.pushes) for story in stories]
+    acks = [end for story in stories for end in story.ends if end.op == "ack" and end.out != "no"]
+    bounds = {
+        "pushed": (sum(stored), sum(len(story.possible) for story in stories)),
+        "done": (settled, len(acks)),
+    }
+    for count in index.of["count"]:
+        tally = count.tally or {}
+        ends = [tally[key] for key in ("done", "dead", "discarded", "removed") if key in tally]
+        balanced = "pushed" not in tally or len(ends) < 4 or tally["pushed"] == sum(ends)
+        if drained and not balanced:
+            verdict.note("counters", None, f"pushed={tally['pushed']}, ended={sum(ends)}")
+            continue
+        for key, (least, most) in bounds.items():
+            if key in tally and not least <= tally[key] <= most:
+                verdict.note("counters", None, f"{key}={tally[key]}, seen {least} to {most}")

@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import selectors
 import socket
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from functools import partial
 
-from tests.prove import shim
-from tests.prove.looking import Memory
-from tests.prove.options import Options
+from tests.prove.harness import Options, Result, limits, running
+from tests.prove.observe import Memory
 from tests.prove.witness import Figures, Witness
 from tests.support.faktory import Faktory, job, push_line
 from tests.support.server import HOST, Server
-
-NAME = "slow"
-MUTANTS: tuple[str, ...] = ("no-drain",)
 
 _RSS_MAX_MIB = 64.0
 _GOOD_P99_MAX_MS = 100.0
@@ -42,21 +36,10 @@ _TRICKLES = 500
 _HELLO = b'HELLO {"v":2}\r\n'
 # The window and the queue for the disk may hold less than by default, so that they can be told from leaks.
 # Strangers are sent away sooner than by default, so that a short proof sees it.
-_SMALL = {
-    "FRANCA_LIMITS__WINDOW_BYTES": "8MiB",
-    "FRANCA_LIMITS__PENDING_BYTES": "8MiB",
-    "FRANCA_LIMITS__HANDSHAKE_MS": "1500",
-}
-
+_SMALL = limits(window_bytes="8MiB", pending_bytes="8MiB", handshake_ms=1500)
 
 Misbehaviour = Callable[[Server, float], None]
-
-
-class Act(NamedTuple):
-    """What is done to the server, and for how long."""
-
-    misbehave: Misbehaviour
-    seconds: float
+"""What is done to a server for so many seconds."""
 
 
 @dataclass
@@ -67,7 +50,7 @@ class Phase:
     rss_mib: float
     good: Figures
     base: Figures
-    waits: bool = False
+    waits: bool
 
     @property
     def good_p99_ms(self) -> float:
@@ -86,25 +69,11 @@ class Phase:
     def __str__(self) -> str:
         good = self.good
         return (
-            f"  {self.name}: rss_mib={self.rss_mib:.1f} commands={good.commands} faults={good.faults}"
+            f"{self.name}: rss_mib={self.rss_mib:.1f} commands={good.commands} faults={good.faults}"
             f" p99_ms={good.p99_ms:.1f} worst_ms={good.worst_ms:.0f}"
             f" beat_p99_ms={good.beat_p99_ms:.1f} beat_worst_ms={good.beat_worst_ms:.0f}"
             f" idle_beat_p99_ms={self.base.beat_p99_ms:.1f} {good.examples[:1] or ''}"
         )
-
-
-def _watched(name: str, server: Server, witness: Witness, base: Figures, act: Act) -> Phase:
-    """What a good client sees while somebody misbehaves; if only the timing is bad, the better of two."""
-    tries: list[Phase] = []
-    for _ in range(2):
-        witness.figures()
-        with Memory(server) as memory:
-            act.misbehave(server, act.seconds)
-            good = witness.figures()
-        tries.append(Phase(name, memory.peak_mib, good, base, act.misbehave is _push_much))
-        if tries[-1].in_time or not tries[-1].held:
-            break
-    return min(tries, key=lambda phase: (not phase.in_time, phase.good.beat_p99_ms))
 
 
 # -- peers -------------------------------------------------------------------------------------
@@ -114,23 +83,19 @@ def _never_read(server: Server, seconds: float) -> None:
     """Ask for thousands of results and for the server's state, and read nothing."""
     deadline = time.monotonic() + seconds
     with ExitStack() as stack:
-        readers: list[tuple[socket.socket, bytes]] = []
-        for number in range(2 * _READERS):
-            ask = b"INFO\r\n" if number % 2 else b"FETCH results\r\n"
-            readers.append((stack.enter_context(_known(server.port, small=True)), ask * 500))
+        readers = [stack.enter_context(_known(server.port)) for _ in range(2 * _READERS)]
         while time.monotonic() < deadline:
-            for peer, asks in readers:
+            for number, peer in enumerate(readers):
                 with suppress(OSError):
-                    peer.send(asks)
+                    peer.send((b"INFO\r\n" if number % 2 else b"FETCH results\r\n") * 500)
             time.sleep(0.01)
 
 
 @contextmanager
-def _known(port: int, *, small: bool = False) -> Iterator[socket.socket]:
-    """A connection that said HELLO and whose greeting was read; it never blocks."""
+def _known(port: int) -> Iterator[socket.socket]:
+    """A connection with a small buffer that said HELLO and read the greeting; it never blocks."""
     with socket.socket() as peer:
-        if small:
-            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         peer.settimeout(10.0)
         peer.connect((HOST, port))
         peer.recv(100)
@@ -143,8 +108,7 @@ def _known(port: int, *, small: bool = False) -> Iterator[socket.socket]:
 def _trickle(server: Server, seconds: float) -> None:
     """Hold hundreds of connections that say a byte a second, half of them strangers."""
     deadline = time.monotonic() + seconds
-    said = {True: _HELLO + b'PUSH {"jid":"never-ends', False: _HELLO}
-    peers: dict[socket.socket, tuple[bytes, float]] = {}
+    peers: dict[socket.socket, tuple[bytes, float]] = {}  # what each says next, and when
     with selectors.DefaultSelector() as selector:
         while time.monotonic() < deadline:
             for _ in range(min(50, _TRICKLES - len(peers))):
@@ -152,8 +116,7 @@ def _trickle(server: Server, seconds: float) -> None:
                 peer.setblocking(False)
                 peer.connect_ex((HOST, server.port))
                 selector.register(peer, selectors.EVENT_READ)
-                known = len(peers) % 2 == 0
-                peers[peer] = (said[known][: len(_HELLO) * known], time.monotonic())
+                peers[peer] = (b"H" if len(peers) % 2 else _HELLO, time.monotonic())
             for key, _ in selector.select(0.02):
                 spoken = key.fileobj
                 assert isinstance(spoken, socket.socket)
@@ -161,9 +124,14 @@ def _trickle(server: Server, seconds: float) -> None:
                     selector.unregister(spoken)
                     del peers[spoken]
                     spoken.close()
-            _say_one_byte(peers)
-        for peer in peers:
-            peer.close()
+            now = time.monotonic()
+            for peer, (text, at) in peers.items():
+                if now >= at:
+                    with suppress(OSError):
+                        peer.send(text)
+                    peers[peer] = (b"x", now + 1.0)
+    for peer in peers:
+        peer.close()
 
 
 def _still_open(peer: socket.socket) -> bool:
@@ -175,29 +143,16 @@ def _still_open(peer: socket.socket) -> bool:
         return False
 
 
-def _say_one_byte(peers: dict[socket.socket, tuple[bytes, float]]) -> None:
-    now = time.monotonic()
-    for peer, (whole, next_at) in peers.items():
-        if now >= next_at:
-            with suppress(OSError):
-                peer.send(whole or b"H")
-            peers[peer] = (b"x", now + 1.0)
-
-
 def _flood(server: Server, seconds: float) -> None:
     """Open connections as fast as one can, and hang up at once or after a greeting."""
     deadline = time.monotonic() + seconds
-    held: list[socket.socket] = []
     while time.monotonic() < deadline:
-        with suppress(OSError):
-            peer = socket.create_connection((HOST, server.port), timeout=2.0)
-            held.append(peer)
-        if len(held) >= 200:
-            for peer in held:
-                peer.close()
-            held.clear()
-    for peer in held:
-        peer.close()
+        with ExitStack() as held:
+            for _ in range(200):
+                if time.monotonic() < deadline:
+                    with suppress(OSError):
+                        peer = socket.create_connection((HOST, server.port), timeout=2.0)
+                        held.enter_context(peer)
 
 
 def _take_all_files(server: Server, seconds: float) -> None:
@@ -222,9 +177,8 @@ def _take_all_files(server: Server, seconds: float) -> None:
 
 def _push_much(server: Server, seconds: float) -> None:
     """Several producers that do not wait for their answers; the disk cannot keep up."""
-    stop = threading.Event()
 
-    def produce(number: int) -> None:
+    def produce(number: int, stop: threading.Event) -> None:
         with suppress(OSError), Faktory(server.port, timeout=1.0) as client:
             client.hello()
             count = 0
@@ -234,13 +188,8 @@ def _push_much(server: Server, seconds: float) -> None:
                 with suppress(TimeoutError):
                     client.send(push_line(work))
 
-    threads = [threading.Thread(target=produce, args=(n,), daemon=True) for n in range(_PRODUCERS)]
-    for thread in threads:
-        thread.start()
-    time.sleep(seconds)
-    stop.set()
-    for thread in threads:
-        thread.join()
+    with running(*(partial(produce, number) for number in range(_PRODUCERS))):
+        time.sleep(seconds)
 
 
 def _warm_up(server: Server, rounds: int) -> None:
@@ -255,78 +204,58 @@ def _warm_up(server: Server, rounds: int) -> None:
 # -- the proof ---------------------------------------------------------------------------------
 
 
-class Trial:
-    """The phases, each with a server fit for it."""
-
-    def __init__(self, options: Options, home: Path) -> None:
-        self._options = options
-        self._home = home
-
-    def phases(self) -> list[Phase]:
-        short = self._options.short
-        peers = {
-            "never reads": Act(_never_read, 2 if short else 8),
-            "a byte a second": Act(_trickle, 1.8 if short else 15),
-            "connection flood": Act(_flood, 1 if short else 5),
-        }
-        files = {"128 files": Act(_take_all_files, 1 if short else 5)}
-        disk = {"slow disk": Act(_push_much, 2.5 if short else 10)}
-        return [*self._of_peers(peers), *self._of_peers(files, "few-files"), *self._of_disk(disk)]
-
-    def _of_peers(self, acts: dict[str, Act], *tweaks: str) -> list[Phase]:
-        with self._server("-".join(["peers", *tweaks]), tweaks) as server:
-            if not tweaks:
-                _push_all(server, "results", _RESULTS, _RESULT_BYTES)
-            return self._play(server, acts)
-
-    def _of_disk(self, acts: dict[str, Act]) -> list[Phase]:
-        library = shim.build(self._home / "shim")
-        data = self._home / "disk"
-        slow = shim.Shim(library, data, slow_sync_ms=_SYNC_MS, switch=self._home / "slow")
-        with self._server(data.name, (), slow.environment()) as server:
-            # Windows and caches fill up on any disk; what is looked for is what comes on top.
-            _warm_up(server, 3 if self._options.short else 8)
-            (self._home / "slow").touch()
-            return self._play(server, acts)
-
-    def _play(self, server: Server, acts: dict[str, Act]) -> list[Phase]:
-        with Witness(server.port) as witness:
-            base = witness.over(0.5 if self._options.short else 2)
-            return [_watched(name, server, witness, base, act) for name, act in acts.items()]
-
-    @contextmanager
-    def _server(
-        self, name: str, tweaks: tuple[str, ...], env: Mapping[str, str] | None = None
-    ) -> Iterator[Server]:
-        data = self._home / name
-        data.mkdir(mode=0o700)
-        prefix = self._options.variant(*tweaks)
-        with Server(data, env=_SMALL | dict(env or {}), argv_prefix=prefix) as server:
-            yield server
-
-
-def _push_all(server: Server, queue: str, count: int, size: int) -> None:
-    """Fill a queue with jobs of this size."""
-    with Faktory(server.port, timeout=60.0) as client:
-        client.hello()
-        for start in range(0, count, 250):
-            client.push_many(
-                job(f"{queue}-{number:06}", "x" * size, queue=queue)
-                for number in range(start, start + 250)
-            )
-
-
-def run(options: Options) -> bool:
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="franca-slow-") as scratch:
-        phases = Trial(options, Path(scratch).resolve()).phases()
-    print(
-        f"T25 {NAME}: rss_growth_mib={max(phase.rss_mib for phase in phases):.1f}"
+def run(options: Options) -> Result:
+    short = options.short
+    idle_s = 0.5 if short else 2.0
+    with options.server("peers", env=_SMALL) as server:
+        _push_results(server)
+        phases = _play(server, idle_s, {
+            "never reads": (_never_read, 2 if short else 8),
+            "a byte a second": (_trickle, 1.8 if short else 15),
+            "connection flood": (_flood, 1 if short else 5),
+        })  # fmt: skip
+    with options.server("files", "few-files", env=_SMALL) as server:
+        phases += _play(server, idle_s, {"128 files": (_take_all_files, 1 if short else 5)})
+    switch = options.home / "slow"
+    env = _SMALL | options.disk("disk", slow_sync=_SYNC_MS, switch=switch)
+    with options.server("disk", env=env) as server:
+        # Windows and caches fill up on any disk; what is looked for is what comes on top.
+        _warm_up(server, 3 if short else 8)
+        switch.touch()
+        phases += _play(server, idle_s, {"slow disk": (_push_much, 2.5 if short else 10)})
+    return Result(
+        all(phase.held and phase.in_time for phase in phases),
+        f"rss_growth_mib={max(phase.rss_mib for phase in phases):.1f}"
         f" good_client_p99_ms={max(phase.good_p99_ms for phase in phases):.1f}"
         f" beat_p99_ms={max(phase.good.beat_p99_ms for phase in phases):.1f}"
-        f" faults={sum(phase.good.faults for phase in phases)} phases={len(phases)}"
-        f" seconds={time.monotonic() - began:.0f}"
+        f" faults={sum(phase.good.faults for phase in phases)} phases={len(phases)}",
+        [str(phase) for phase in phases],
     )
-    for phase in phases:
-        print(phase)
-    return all(phase.held and phase.in_time for phase in phases)
+
+
+def _push_results(server: Server) -> None:
+    with Faktory(server.port, timeout=60.0) as client:
+        client.hello()
+        for start in range(0, _RESULTS, 250):
+            numbers = range(start, start + 250)
+            body = "x" * _RESULT_BYTES
+            client.push_many(job(f"results-{n:06}", body, queue="results") for n in numbers)
+
+
+def _play(
+    server: Server, idle_s: float, acts: dict[str, tuple[Misbehaviour, float]]
+) -> list[Phase]:
+    """What a good client sees while somebody misbehaves; if only the timing is bad, the better of two."""
+    phases: list[Phase] = []
+    with Witness(server.port) as witness:
+        base = witness.over(idle_s)
+        for name, (misbehave, seconds) in acts.items():
+            tries: list[Phase] = []
+            while len(tries) < 2 and (not tries or (tries[0].held and not tries[0].in_time)):
+                witness.figures()
+                with Memory(server) as memory:
+                    misbehave(server, seconds)
+                    good = witness.figures()
+                tries.append(Phase(name, memory.peak_mib, good, base, misbehave is _push_much))
+            phases.append(min(tries, key=lambda phase: (not phase.in_time, phase.good.beat_p99_ms)))
+    return phases

@@ -8,52 +8,36 @@ wait for one.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from random import Random
 
-from tests.prove import shim
-from tests.prove.options import Options
+from tests.prove.harness import Options, Result, running
+from tests.prove.observe import percentile
 from tests.support.faktory import Faktory, job
-from tests.support.server import Server
-
-NAME = "slow-disk"
-MUTANTS: tuple[str, ...] = ("all-wait",)
 
 _PATIENCE_S = 5.0
 _BEAT_P99_MAX_MS = 50.0
+Script = Callable[[Faktory, str], Iterator[None]]
 
 
-class Talker:
+class Speaker:
     """One connection that asks until told to stop, and knows how long each answer took."""
 
-    def __init__(
-        self, port: int, name: str, acts: Callable[[Faktory, str], Iterator[None]]
-    ) -> None:
+    def __init__(self, port: int, name: str, script: Script) -> None:
         self.took_ms: list[float] = []
         self.unanswered = 0
         self._port = port
         self._name = name
-        self._acts = acts
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._script = script
 
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
+    def speak(self, stop: threading.Event) -> None:
         with Faktory(self._port, timeout=_PATIENCE_S) as client:
-            client.hello(wid=self._name)
-            acts = self._acts(client, self._name)
-            while not self._stop.is_set():
+            script = self._script(client.hello(wid=self._name), self._name)
+            while not stop.is_set():
                 asked = time.monotonic()
                 try:
-                    next(acts)
+                    next(script)
                 except OSError:
                     self.unanswered += 1
                     return
@@ -91,34 +75,23 @@ def _beat(client: Faktory, name: str) -> Iterator[None]:
         yield
 
 
-def run(options: Options) -> bool:
-    seconds = options.number("seconds", 15, short=6)
-    rng = Random(options.seed)
-    with tempfile.TemporaryDirectory(prefix="franca-slow-") as scratch:
-        home = Path(scratch).resolve()
-        (home / "data").mkdir(mode=0o700)
-        slow = shim.Shim(
-            shim.build(home / "shim"), home / "data", slow_sync_ms=options.number("ms", 60)
-        )
-        prefix = options.variant("tiny-log")
-        with Server(home / "data", env=slow.environment(), argv_prefix=prefix) as server:
-            talkers = [Talker(server.port, f"producer-{n}", _produce) for n in range(3)]
-            time.sleep(rng.uniform(0, 0.1))  # so that their turns fall differently each time
-            talkers.append(Talker(server.port, "consumer", _consume))
-            beats = Talker(server.port, "worker-1", _beat)
-            time.sleep(seconds)
-            for talker in (*talkers, beats):
-                talker.stop()
-    unanswered = sum(talker.unanswered for talker in (*talkers, beats))
-    commands = sum(len(talker.took_ms) for talker in talkers)
-    beat_p99 = _percentile(beats.took_ms, 0.99)
-    print(
-        f"T25 {NAME}: commands={commands} unanswered={unanswered} beats={len(beats.took_ms)}"
-        f" beat_p99_ms={beat_p99:.1f} slowest_ms={max(max(t.took_ms, default=0) for t in talkers):.0f}"
+def run(options: Options) -> Result:
+    env = options.disk(slow_sync=options.number("ms", 60))
+    with options.server("data", "tiny-log", env=env) as server:
+        producers = [Speaker(server.port, f"producer-{n}", _produce) for n in range(3)]
+        consumer = Speaker(server.port, "consumer", _consume)
+        beats = Speaker(server.port, "worker-1", _beat)
+        with running(*(producer.speak for producer in producers)):
+            # So that their turns fall differently each time.
+            time.sleep(options.rng.uniform(0, 0.1))
+            with running(consumer.speak, beats.speak):
+                time.sleep(options.number("seconds", 15, short=6))
+    speakers = [*producers, consumer]
+    unanswered = sum(speaker.unanswered for speaker in (*speakers, beats))
+    times = [took for speaker in speakers for took in speaker.took_ms]
+    beat_p99 = percentile(beats.took_ms, 0.99)
+    return Result(
+        unanswered == 0 and len(times) > 20 and beat_p99 <= _BEAT_P99_MAX_MS,
+        f"commands={len(times)} unanswered={unanswered} beats={len(beats.took_ms)}"
+        f" beat_p99_ms={beat_p99:.1f} slowest_ms={max(times, default=0):.0f}",
     )
-    return unanswered == 0 and commands > 20 and beat_p99 <= _BEAT_P99_MAX_MS
-
-
-def _percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[int(len(ordered) * share)] if ordered else float("inf")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.prove.looking import Memory
+from tests.prove.observe import Memory
 from tests.support.faktory import Faktory, job, push_line, push_many_line
 from tests.support.server import Server
 

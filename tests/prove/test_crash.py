@@ -6,8 +6,8 @@ from pathlib import Path
 from random import Random
 
 from tests.prove.crash import Disk, materialise
-from tests.prove.talks.faktory import take_replies
 from tests.prove.trace import CREATED, DIRECTORY, Kind, Record, encode, read, replies
+from tests.support.faktory import take_replies
 
 OPEN_DIR = Record(Kind.OPEN, DIRECTORY, handle=1)
 OPEN_FILE = Record(Kind.OPEN, CREATED, handle=2, data=b"f")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.prove import shim, trace
 from tests.prove.crash import Disk
-from tests.prove.shim import NoCompiler, Shim
+from tests.prove.shim import NoCompiler
 
 
 @pytest.fixture(scope="module")
@@ -22,20 +22,29 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip(str(missing))
 
 
+class Shimmed:
+    """A directory in which programs run under the shim."""
+
+    def __init__(self, library: Path, home: Path) -> None:
+        self.library = library
+        self.directory = home / "data"
+        self.directory.mkdir()
+        self.notes, self.trace, self.switch = (home / n for n in ("notes", "trace", "switch"))
+
+    def run(self, program: str, **settings: object) -> str:
+        """What a Python program prints."""
+        env = shim.preloaded(self.library, self.directory, notes=self.notes, **settings)
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=self.directory, env=env,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
 @pytest.fixture
-def shimmed(library: Path, tmp_path: Path) -> Shim:
-    (tmp_path / "data").mkdir()
-    return Shim(library, tmp_path / "data", notes=tmp_path / "notes")
-
-
-def run(shimmed: Shim, program: str) -> str:
-    """What a Python program prints when it runs in the directory under the shim."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=shimmed.directory, env=shimmed.environment(),
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def shimmed(library: Path, tmp_path: Path) -> Shimmed:
+    return Shimmed(library, tmp_path)
 
 
 SQLITE = """
@@ -52,9 +61,8 @@ db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 """
 
 
-def test_a_recorded_database_can_be_rebuilt_byte_for_byte(shimmed: Shim, tmp_path: Path) -> None:
-    shimmed.trace = tmp_path / "trace"
-    run(shimmed, SQLITE)
+def test_a_recorded_database_can_be_rebuilt_byte_for_byte(shimmed: Shimmed) -> None:
+    shimmed.run(SQLITE, trace=shimmed.trace)
 
     records = trace.read(shimmed.trace)
     disk = Disk()
@@ -67,30 +75,23 @@ def test_a_recorded_database_can_be_rebuilt_byte_for_byte(shimmed: Shim, tmp_pat
     assert all("-shm" not in r.name for r in records if r.kind is trace.Kind.OPEN)
 
 
-def test_one_sync_fails_and_the_next_succeeds(shimmed: Shim) -> None:
-    shimmed.fail_sync = 10
-    assert run(shimmed, SQLITE).count("SQLITE_IOERR_FSYNC") == 1
-    assert shimmed.notes is not None
+def test_one_sync_fails_and_the_next_succeeds(shimmed: Shimmed) -> None:
+    assert shimmed.run(SQLITE, fail_sync=10).count("SQLITE_IOERR_FSYNC") == 1
     word, number, _, path = shimmed.notes.read_text().split()
     assert (word, number, Path(path).name) == ("sync-eio", "10", "x.db-wal")
 
 
-def test_the_disk_is_full_for_as_many_writes_as_asked(shimmed: Shim) -> None:
-    shimmed.nospc_at, shimmed.nospc_for = 30, 3
-    assert run(shimmed, SQLITE).count("SQLITE_FULL") == 3
-
-
-def test_faults_wait_for_their_switch(shimmed: Shim, tmp_path: Path) -> None:
-    shimmed.fail_sync, shimmed.switch = 1, tmp_path / "switch"
-    assert run(shimmed, SQLITE) == ""
+def test_faults_wait_for_their_switch(shimmed: Shimmed) -> None:
+    assert shimmed.run(SQLITE, fail_sync=1, switch=shimmed.switch) == ""
     shimmed.switch.touch()
-    assert "IOERR" in run(shimmed, "import os\ntry:\n" + _SYNC + _CATCH)
+    program = "import os\ntry:\n" + _SYNC + _CATCH
+    assert "IOERR" in shimmed.run(program, fail_sync=1, switch=shimmed.switch)
 
 
-def test_a_slow_disk_takes_its_time(shimmed: Shim) -> None:
-    shimmed.slow_sync_ms = 40
+def test_a_slow_disk_takes_its_time(shimmed: Shimmed) -> None:
     program = "import os, time\nbegan = time.monotonic()\nif True:\n" + _SYNC
-    assert float(run(shimmed, program + "print(time.monotonic() - began)\n")) >= 0.04
+    program += "print(time.monotonic() - began)\n"
+    assert float(shimmed.run(program, slow_sync=40)) >= 0.04
 
 
 _SYNC = """    file = os.open("plain", os.O_CREAT | os.O_WRONLY)
@@ -102,9 +103,8 @@ _CATCH = """except OSError as error:
 """
 
 
-def test_every_way_to_write_is_recorded_in_order(shimmed: Shim, tmp_path: Path) -> None:
-    shimmed.trace = tmp_path / "trace"
-    run(shimmed, """
+def test_every_way_to_write_is_recorded_in_order(shimmed: Shimmed) -> None:
+    shimmed.run("""
 import os
 file = os.open("a", os.O_CREAT | os.O_RDWR | os.O_APPEND)
 os.write(file, b"one"); os.write(file, b"two"); os.writev(file, [b"th", b"ree"])
@@ -113,7 +113,7 @@ os.pwrite(other, b"four", 10); os.pwritev(other, [b"fi", b"ve"], 2)
 os.posix_fallocate(other, 0, 100); os.ftruncate(other, 12)
 os.rename("a", "c"); os.unlink("b"); os.fsync(file)
 open("/dev/null", "w").write("not ours")
-""")  # fmt: skip
+""", trace=shimmed.trace)  # fmt: skip
     seen = [(r.kind.name, r.offset, r.data) for r in trace.read(shimmed.trace)]
     assert seen == [
         ("OPEN", 0, b"a"), ("WRITE", 0, b"one"), ("WRITE", 3, b"two"), ("WRITE", 6, b"three"),
@@ -123,9 +123,8 @@ open("/dev/null", "w").write("not ours")
     ]  # fmt: skip
 
 
-def test_what_is_sent_to_a_peer_is_recorded_with_its_port(shimmed: Shim, tmp_path: Path) -> None:
-    shimmed.trace = tmp_path / "trace"
-    port = int(run(shimmed, """
+def test_what_is_sent_to_a_peer_is_recorded_with_its_port(shimmed: Shimmed) -> None:
+    port = int(shimmed.run("""
 import os, socket
 listener = socket.create_server(("127.0.0.1", 0))
 client = socket.create_connection(listener.getsockname())
@@ -133,7 +132,7 @@ peer, (_, port) = listener.accept()
 peer.send(b"one"); os.write(peer.fileno(), b"two"); os.writev(peer.fileno(), [b"th", b"ree"])
 peer.sendmsg([b"fo", b"ur"])
 print(port)
-"""))  # fmt: skip
+""", trace=shimmed.trace))  # fmt: skip
     sent = [r for r in trace.read(shimmed.trace) if r.kind is trace.Kind.SEND]
     assert [(r.handle, r.data) for r in sent] == [
         (port, b"one"), (port, b"two"), (port, b"three"), (port, b"four"),

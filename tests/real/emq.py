@@ -8,30 +8,24 @@ against the package's own daemons; `ORIGINAL` is for what they are known to do o
 from __future__ import annotations
 
 import ast
-import fcntl
-import hashlib
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import pytest
 
-from tests.real.kit import Program, eventually
+from tests.real.fetched import pip
+from tests.real.kit import Original, P, Program, Programs, eventually
 from tests.support.server import HOST, ROOT, Server, free_port
 
 ORIGINAL = os.environ.get("FRANCA_TEST_EMQ_ROUTER") == "1"
 PACKAGES = (
-    "eventmq==0.3.13", "croniter>=6", "future>=1.0", "psutil>=6", "python-dateutil>=2.8",
-    "pyzmq>=26", "six>=1.16",
-)  # fmt: skip
+    "eventmq==0.3.13 croniter>=6 future>=1.0 psutil>=6 python-dateutil>=2.8 pyzmq>=26 six>=1.16"
+)
 """All that the package needs, each without what it would bring along."""
 
 JOBS = "tests.real.programs.eventmq_jobs"
@@ -40,106 +34,47 @@ ROLES = ("requests", "workers", "admin", "publish", "subscribe")
 NOTICES_SOON = {"HEARTBEAT_TIMEOUT": 2}
 """Settings of a job manager that misses its broker after six seconds instead of fifteen."""
 
+NO_REDIS = {"REDIS_STARTUP_ERROR_HARD_KILL": "false"}
 NONE: Mapping[str, object] = {}
-P = TypeVar("P", bound=Program)
-
-_TRIES_S = 10.0
 
 not_the_original = pytest.mark.skipif(ORIGINAL, reason="the original is known to do otherwise")
 
 
-def install() -> Path:
-    """The folder with the package and its scripts; made once for each Python, by one process."""
-    wanted = hashlib.sha256(" ".join((sys.version, *PACKAGES)).encode()).hexdigest()[:12]
-    peers = ROOT / ".venv" / "peers"
-    folder = peers / f"eventmq-{wanted}"
-    peers.mkdir(parents=True, exist_ok=True)
-    with (peers / "eventmq.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / ".installed").exists():
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"]
-            done = subprocess.run(
-                [*pip, "--target", str(folder), *PACKAGES], capture_output=True, text=True
-            )
-            if done.returncode != 0:
-                reason = f"eventmq could not be installed, its peers are NOT tested:\n{done.stderr}"
-                if os.environ.get("CI"):
-                    pytest.fail(reason)
-                pytest.skip(reason)
-            (folder / ".installed").touch()
-    return folder
-
-
-class Broker(Protocol):
-    """What the peers talk to: Franca, or the package's own daemons."""
-
-    addresses: dict[str, str]
-
-    def start(self) -> None: ...
-    def kill9(self) -> None: ...
-    def terminate(self) -> int: ...
-
-
-class Franca:
+class Franca(Server):
     """One port for requests of every role; publishers and subscribers have their own."""
 
     def __init__(self, data: Path, args: Sequence[str] = ()) -> None:
         speaks = ("eventmq", "eventmq_publish", "eventmq_subscribe")
-        self.server = Server(data, speaks=speaks, extra_args=args)
-        named = dict.fromkeys(ROLES[:3], "eventmq")
-        named |= {"publish": "eventmq_publish", "subscribe": "eventmq_subscribe"}
-        self.addresses = {role: _address(self.server.ports[n]) for role, n in named.items()}
-
-    def start(self) -> None:
-        self.server.start()
-
-    def kill9(self) -> None:
-        self.server.kill9()
-
-    def terminate(self) -> int:
-        return self.server.terminate()
+        super().__init__(data, speaks=speaks, extra_args=args)
+        ports = [self.ports[name] for name in ("eventmq", "eventmq", *speaks)]
+        self.addresses = dict(zip(ROLES, map(_address, ports), strict=True))
 
 
-class Originals:
+class Originals(Original):
     """`emq-router`, `emq-scheduler` and `emq-pubsub`, which forget everything when they die."""
 
-    def __init__(self, peers: Path, folder: Path) -> None:
-        self._peers = peers
-        self._folder = folder
-        self.addresses = {role: _address(free_port()) for role in ROLES}
-        self._running: list[subprocess.Popen[bytes]] = []
+    def __init__(self, folder: Path) -> None:
+        ports = [free_port() for _ in ROLES]
+        self.addresses = said = dict(zip(ROLES, map(_address, ports), strict=True))
+        settings = {
+            "FRONTEND_ADDR": said["requests"], "BACKEND_ADDR": said["workers"],
+            "ADMINISTRATIVE_ADDR": said["admin"], "SCHEDULER_ADDR": said["requests"],
+            "PUBLISHER_INCOMING_ADDR": said["publish"], "PUBLISHER_OUTGOING_ADDR": said["subscribe"],
+            "WAL": folder / "wal.log", **NO_REDIS,
+        }  # fmt: skip
+        names = ("emq-router", "emq-scheduler", "emq-pubsub")
+        commands = [script(name, settings) for name in names]
+        super().__init__(commands, ports, folder / "originals.stderr")
 
-    def start(self) -> None:
-        said = self.addresses
-        env = _environment(self._peers) | {
-            "EVENTMQ_FRONTEND_ADDR": said["requests"],
-            "EVENTMQ_BACKEND_ADDR": said["workers"],
-            "EVENTMQ_ADMINISTRATIVE_ADDR": said["admin"],
-            "EVENTMQ_SCHEDULER_ADDR": said["requests"],
-            "EVENTMQ_PUBLISHER_INCOMING_ADDR": said["publish"],
-            "EVENTMQ_PUBLISHER_OUTGOING_ADDR": said["subscribe"],
-            "EVENTMQ_WAL": str(self._folder / "wal.log"),
-            "EVENTMQ_REDIS_STARTUP_ERROR_HARD_KILL": "false",
-        }
-        for name in ("emq-router", "emq-scheduler", "emq-pubsub"):
-            with (self._folder / f"{name}.stderr").open("ab") as log:
-                argv = [sys.executable, str(self._peers / "bin" / name)]
-                self._running.append(subprocess.Popen(argv, env=env, stdout=log, stderr=log))
-        for role in ROLES:
-            _until_listening(said[role])
 
-    def kill9(self) -> None:
-        self._end(signal.SIGKILL)
+Broker = Franca | Originals
+"""What the peers talk to."""
 
-    def terminate(self) -> int:
-        self._end(signal.SIGTERM)
-        return 0
 
-    def _end(self, how: signal.Signals) -> None:
-        for process in self._running:
-            process.send_signal(how)
-            process.wait()
-        self._running.clear()
+def script(name: str, settings: Mapping[str, object]) -> list[str]:
+    """How a script of the package is run, with these settings of its own."""
+    said = [f"EVENTMQ_{key}={value}" for key, value in settings.items()]
+    return [*_python(*said), str(_peers() / "bin" / name)]
 
 
 class Client(Program):
@@ -151,13 +86,11 @@ class Client(Program):
 
     def defer(self, job: str, *args: object, **how: Any) -> str:
         """A job of `JOBS` by `defer_job`; its message id."""
-        found: str = self.do("defer", func=f"{JOBS}.{job}", args=args, **how)
-        return found
+        return str(self.do("defer", func=f"{JOBS}.{job}", args=args, **how))
 
     def schedule(self, job: str, *args: object, **how: Any) -> str:
         """A job of `JOBS` by `schedule`."""
-        found: str = self.do("schedule", func=f"{JOBS}.{job}", args=args, **how)
-        return found
+        return str(self.do("schedule", func=f"{JOBS}.{job}", args=args, **how))
 
     def unschedule(self, job: str, *args: object) -> str:
         """The same call once more, to be forgotten."""
@@ -175,55 +108,42 @@ class Client(Program):
 
     def admin(self, command: str) -> dict[str, Any]:
         """An admin's question and its answer."""
-        found: dict[str, Any] = self.do("admin", command=command)
-        return found
+        return dict(self.do("admin", command=command))
 
     def workers(self) -> dict[str, Any]:
         """Every connected job manager by its identity."""
-        found: dict[str, Any] = self.admin("ROUTER_SHOW_WORKERS")["connected_workers"]
-        return found
+        return dict(self.admin("ROUTER_SHOW_WORKERS")["connected_workers"])
 
     def until_workers(self, count: int) -> None:
         """Wait until so many job managers are known."""
-        eventually(lambda: len(self.workers()) == count, f"{count} job managers")
+        self._until(lambda: len(self.workers()), count, "job managers")
 
     def until_schedulers(self, count: int) -> None:
         """Wait until so many schedulers are known."""
-
-        def look() -> bool:
-            known = self.admin("ROUTER_SHOW_SCHEDULERS")["connected_schedulers"]
-            return len(known) == count
-
-        eventually(look, f"{count} schedulers")
+        known = "connected_schedulers"
+        self._until(lambda: len(self.admin("ROUTER_SHOW_SCHEDULERS")[known]), count, known)
 
     def until_idle(self) -> None:
         """Wait until no job is waiting or running."""
-        eventually(
-            lambda: self.admin("STATUS")["inflight_messages_by_queue"] == {}, "an idle server"
-        )
+        self._until(lambda: self.admin("STATUS")["inflight_messages_by_queue"], {}, "in flight")
 
     def until_slots(self, count: int) -> None:
         """Wait until the job managers together have so many free slots."""
-
-        def look() -> bool:
-            slots: int = sum(worker["available_slots"] for worker in self.workers().values())
-            return slots == count
-
-        eventually(look, f"{count} free slots in {self.workers()}")
+        slots = "available_slots"
+        self._until(lambda: sum(w[slots] for w in self.workers().values()), count, "free slots")
 
     def until_waiting(self, **wanted: int) -> None:
         """Wait until so many jobs wait in these queues, and none in any other."""
+        self._until(lambda: self.admin("STATUS")["waiting_messages_by_queue"], wanted, "waiting")
 
-        def look() -> bool:
-            return bool(self.admin("STATUS")["waiting_messages_by_queue"] == wanted)
-
-        eventually(look, f"{wanted} waiting")
+    def _until(self, look: Callable[[], object], wanted: object, what: str) -> None:
+        eventually(lambda: look() == wanted, f"{wanted} {what}")
 
 
 class Manager(Program):
     """`emq-jobmanager` and the processes that it runs jobs in."""
 
-    def ran(self, count: int) -> list[list[Any]]:  # type: ignore[override]
+    def ran(self, count: int) -> list[list[Any]]:
         """The arguments of the next jobs, in the order in which they ran."""
         return [self.said("ran")["args"] for _ in range(count)]
 
@@ -231,50 +151,19 @@ class Manager(Program):
         """The arguments of all jobs that ran before the one with this argument."""
         return list(iter(lambda: self.said("ran")["args"], [last]))
 
-    def heard(self, event: str = "ran") -> list[dict[str, Any]]:
-        """All of this kind that it has said and nobody asked for yet, without waiting."""
-        while not self._events.empty():
-            told = self._events.get()
-            if told is None:
-                self._events.put(None)
-                break
-            self._unclaimed.append(told)
-        found = [told for told in self._unclaimed if told["event"] == event]
-        self._unclaimed = [told for told in self._unclaimed if told["event"] != event]
-        return found
 
-    def kill9(self) -> None:
-        """End it and its processes, in the middle of whatever they do."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-
-class EmqStage:
-    """What one test needs; everything ends with it."""
-
-    def __init__(self, folder: Path, stack: ExitStack, peers: Path) -> None:
-        self.folder = folder
-        self._stack = stack
-        self._peers = peers
-        self._number = 0
+class EmqStage(Programs):
+    """Brokers and peers of the package."""
 
     def broker(self, *args: str) -> Broker:
         """A broker, started: Franca with these flags, or the original."""
-        broker: Broker
-        if ORIGINAL:
-            broker = Originals(self._peers, self.folder)
-        else:
-            broker = Franca(self.folder / "data", args)
+        broker: Broker = Originals(self.folder) if ORIGINAL else Franca(self.folder / "data", args)
         self._stack.callback(broker.kill9)
-        broker.start()
-        return broker
+        return broker.start()
 
     def client(self, broker: Broker) -> Client:
         """A client process that waits for words."""
-        spec = json.dumps(dict(broker.addresses))
-        module = "tests.real.programs.eventmq_client"
-        client = Client(self._argv([], "-m", module, spec), self._log())
-        self._stack.enter_context(client)
+        client = self._module(Client, "eventmq_client", json.dumps(broker.addresses))
         client.said("ready")
         return client
 
@@ -292,24 +181,20 @@ class EmqStage:
             "WORKER_ADDR_DEFAULT": address, "WORKER_ADDR_FAILOVER": address,
             "GLOBAL_TIMEOUT": 60, **settings,
         }  # fmt: skip
-        return self._script(Manager, "emq-jobmanager", given)
+        return self.started(Manager, *script("emq-jobmanager", given))
 
     def scheduler(self, broker: Broker) -> Program:
         """`emq-scheduler`, which keeps what it is told in its memory."""
-        given = {
-            "SCHEDULER_ADDR": broker.addresses["requests"],
-            "REDIS_STARTUP_ERROR_HARD_KILL": "false",
-        }  # fmt: skip
-        return self._script(Program, "emq-scheduler", given)
+        given = {"SCHEDULER_ADDR": broker.addresses["requests"], **NO_REDIS}
+        return self.started(Program, *script("emq-scheduler", given))
 
     def program(self, module: str, *args: str) -> Program:
         """A program of ours that uses the package."""
-        argv = self._argv([], "-m", f"tests.real.programs.{module}", *args)
-        return self._stack.enter_context(Program(argv, self._log()))
+        return self._module(Program, module, *args)
 
     def shell(self, broker: Broker, *words: str) -> tuple[list[Any], str]:
         """What `emq-cli` prints when these words are typed: the answers it understood, and all."""
-        argv = self._argv([], str(self._peers / "bin" / "emq-cli"), "-a", broker.addresses["admin"])
+        argv = [*script("emq-cli", NONE), "-a", broker.addresses["admin"]]
         typed = "".join(f"{word}\n" for word in (*words, "quit"))
         done = subprocess.run(argv, cwd=ROOT, input=typed, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -317,37 +202,19 @@ class EmqStage:
         parts = [part.strip() for part in done.stdout.split("> ")]
         return [ast.literal_eval(part) for part in parts if part.startswith("{")], done.stdout
 
-    def _script(self, kind: type[P], name: str, settings: Mapping[str, object]) -> P:
-        said = [f"EVENTMQ_{key}={value}" for key, value in settings.items()]
-        argv = self._argv(said, str(self._peers / "bin" / name))
-        program = kind(argv, self._log())
-        self._stack.enter_context(program)
-        return program
-
-    def _argv(self, settings: Sequence[str], *python: str) -> list[str]:
-        path = _environment(self._peers)["PYTHONPATH"]
-        return ["env", f"PYTHONPATH={path}", *settings, sys.executable, *python]
-
-    def _log(self) -> Path:
-        self._number += 1
-        return self.folder / f"peer-{self._number}.stderr"
+    def _module(self, kind: type[P], name: str, *args: str) -> P:
+        return self.started(kind, *_python(), "-m", f"tests.real.programs.{name}", *args)
 
 
 def _address(port: int) -> str:
     return f"tcp://{HOST}:{port}"
 
 
-def _environment(peers: Path) -> dict[str, str]:
-    return dict(os.environ) | {"PYTHONPATH": os.pathsep.join((str(peers), str(ROOT)))}
+def _peers() -> Path:
+    return pip("eventmq", *PACKAGES.split())
 
 
-def _until_listening(address: str) -> None:
-    host, _, port = address.removeprefix("tcp://").rpartition(":")
-    deadline = time.monotonic() + _TRIES_S
-    while True:
-        try:
-            socket.create_connection((host, int(port)), timeout=1.0).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, f"nobody listens on {address}"
-            time.sleep(0.02)
+def _python(*variables: str) -> list[str]:
+    """A Python that finds the package and its modules, with these variables besides."""
+    path = os.pathsep.join((str(_peers()), str(ROOT)))
+    return ["env", f"PYTHONPATH={path}", *variables, sys.executable]

@@ -1,4 +1,4 @@
-"""A stage for real clients: servers, worker processes and Node clients, all ended with the test.
+"""Real clients and workers as processes, servers of others, and the Faktory libraries.
 
 A program of a client library tells what it does as JSON, one object a line, on its standard
 output: `ready`, `started`, `ran`, `stopped`, or the answer to a call. Nothing here waits for a
@@ -7,31 +7,33 @@ fixed time: everything is awaited, up to a deadline that only a broken server re
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
-import queue
 import signal
-import socket
-import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
+import faktory
+import pyfaktory
+import pytest
 import trustme
 
+from tests.real.fetched import node
 from tests.support.faktory import Faktory, JobDict
 from tests.support.scoped import Scoped
-from tests.support.server import HOST, ROOT, Server
+from tests.support.server import HOST, ROOT, Server, listens
+from tests.support.tls import secured
 
+REAL = Path(__file__).parent
 DEADLINE_S = 30.0
-NODE = Path(__file__).with_name("node")
-
 PYTHON_KINDS = ("pyfaktory", "faktory")
 NODE_KINDS = ("faktory-worker", "faktory-client")
 KINDS = PYTHON_KINDS + NODE_KINDS
@@ -51,6 +53,222 @@ def eventually(look: Callable[[], T | None], what: str) -> T:
             return found
         assert time.monotonic() < deadline, f"never seen: {what}"
         time.sleep(_POLL_S)
+
+
+def compare(path: Path, found: str) -> None:
+    """Fail if a transcript is not what was kept of it; UPDATE_TRANSCRIPTS=1 keeps it."""
+    if os.environ.get("UPDATE_TRANSCRIPTS") == "1":
+        path.write_text(found, encoding="utf-8")
+    kept = path.read_text(encoding="utf-8") if path.exists() else ""
+    lines = kept.splitlines(), found.splitlines()
+    changes = difflib.unified_diff(*lines, "as kept", "as heard now", lineterm="")
+    if found != kept:
+        pytest.fail("\n".join([f"{path} differs", *changes]), pytrace=False)
+
+
+# -- programs --------------------------------------------------------------------------------------
+
+
+class ProgramFailed(AssertionError):
+    """A program ended, or said nothing, where the test needed its word."""
+
+
+class CallRefused(Exception):
+    """A client library threw; the text is that of its error."""
+
+
+class Program(Scoped):
+    """A process that tells what it does. Its children end with it."""
+
+    def __init__(self, argv: Sequence[str], log: Path) -> None:
+        self._log = log
+        self._told: list[dict[str, Any]] = []
+        self._is_over = False
+        self._news = threading.Condition()
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("FAKTORY_", "GEARMAN_"))}
+        with log.open("ab") as stderr:
+            self.process = subprocess.Popen(
+                list(argv), cwd=ROOT, env=env, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
+            )  # fmt: skip
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def said(self, event: str, **facts: object) -> dict[str, Any]:
+        """The next thing of this kind that it says, or has said and nobody asked for yet."""
+        wanted = {"event": event, **facts}.items()
+
+        def found() -> dict[str, Any] | None:
+            return next((told for told in self._told if wanted <= told.items()), None)
+
+        with self._news:
+            self._news.wait_for(lambda: found() or self._is_over, DEADLINE_S)
+            told = found()
+            if told is None:
+                code = self.process.poll()
+                raise ProgramFailed(f"no {event!r}, exit code {code}\n{self.stderr()}")
+            self._told.remove(told)
+        return told
+
+    def has_said(self, event: str = "ran") -> list[dict[str, Any]]:
+        """All of this kind that it has said by now and nobody asked for yet."""
+        with self._news:
+            found = [each for each in self._told if each["event"] == event]
+            self._told = [each for each in self._told if each["event"] != event]
+        return found
+
+    def tell(self, value: object) -> None:
+        """One line of JSON to its standard input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(value).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> Any:
+        """What the last call comes to, or `CallRefused`."""
+        answer = self.said("answer")
+        if "error" in answer:
+            raise CallRefused(answer["error"])
+        return answer.get("value")
+
+    def call(self, verb: str, *args: object) -> Any:
+        """Have a client do something; what comes of it."""
+        self.tell([verb, *args])
+        return self.answer()
+
+    def terminate(self) -> None:
+        """Ask it to stop, as an init system would."""
+        self.process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Its exit code."""
+        try:
+            return self.process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            raise ProgramFailed(f"did not end\n{self.stderr()}") from None
+
+    def stderr(self) -> str:
+        """The last of what it wrote for people."""
+        return self._log.read_text(errors="replace")[-_TAIL_CHARS:]
+
+    def close(self) -> None:
+        """End it and its children, in the middle of whatever they do."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        self._reader.join()
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            for line in lines:
+                if line.startswith(b"{"):
+                    with self._news:
+                        self._told.append(json.loads(line))
+                        self._news.notify_all()
+        with self._news:
+            self._is_over = True
+            self._news.notify_all()
+
+
+P = TypeVar("P", bound=Program)
+
+
+class Programs:
+    """What one test starts and writes; programs end with it."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self._stack = stack
+        self._number = 0
+
+    def path(self, name: str) -> Path:
+        """A file of the test's own."""
+        self._number += 1
+        return self.folder / f"{name}-{self._number}"
+
+    def started(self, kind: type[P], *argv: str) -> P:
+        """A program that has just been started."""
+        program = kind(argv, self.path("program"))
+        self._stack.callback(program.close)
+        return program
+
+    def ready(self, kind: type[P], script: str, spec: object) -> P:
+        """A program of ours by its path, which is told what to be and has said that it is ready."""
+        path = REAL / script
+        match path.suffix:
+            case ".py":
+                argv = [sys.executable, "-m", f"tests.real.{script[:-3].replace('/', '.')}"]
+            case ".js":
+                argv = [node(), str(path)]
+            case suffix:
+                argv = [suffix[1:].replace("pl", "perl"), str(path)]
+        program = self.started(kind, *argv, json.dumps(spec))
+        program.said("ready")
+        return program
+
+    def certificate(self, ca: trustme.CA) -> list[str]:
+        """The flags of a server with a certificate of this authority, from `ca`, `cert` and `key.pem`."""
+        return list(secured(self.folder, ca).flags)
+
+
+# -- servers ---------------------------------------------------------------------------------------
+
+
+class TlsServer(Server):
+    """A server that greets nobody without a handshake: that it listens must do."""
+
+    def _greets(self) -> bool:
+        return True
+
+
+class Original(Scoped):
+    """Somebody else's server: processes that are started and killed together."""
+
+    def __init__(self, commands: Sequence[Sequence[str]], ports: Sequence[int], log: Path) -> None:
+        self._commands = commands
+        self._ports = ports
+        self._log = log
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> Self:
+        with self._log.open("ab") as log:
+            self._processes = [
+                subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                for argv in self._commands
+            ]
+        eventually(lambda: all(map(listens, self._ports)), f"{self._commands[0][0]} listens")
+        return self
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The first of them."""
+        return self._processes[0]
+
+    def kill9(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> int:
+        return self._end(signal.SIGTERM)
+
+    def restart(self) -> Self:
+        self.kill9()
+        return self.start()
+
+    def wait(self, timeout: float) -> int:
+        return self.process.wait(timeout)
+
+    close = kill9
+
+    def _end(self, how: signal.Signals) -> int:
+        for process in self._processes:
+            process.send_signal(how)
+        return max(process.wait(DEADLINE_S) for process in self._processes)
+
+
+# -- Faktory ---------------------------------------------------------------------------------------
 
 
 def url(port: int, password: str = "", scheme: str = "tcp") -> str:
@@ -89,150 +307,17 @@ def take(port: int, name: str = "default") -> JobDict:
     return found
 
 
-class ProgramFailed(AssertionError):
-    """A program ended, or said nothing, where the test needed its word."""
-
-
-class CallRefused(Exception):
-    """A client library threw; the text is that of its error."""
-
-
-class Program(Scoped):
-    """A process that tells what it does. Its children end with it."""
-
-    def __init__(self, argv: Sequence[str], log: Path) -> None:
-        self._log = log
-        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue()
-        self._unclaimed: list[dict[str, Any]] = []
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("FAKTORY_", "GEARMAN_"))}
-        with log.open("ab") as stderr:
-            self.process = subprocess.Popen(
-                list(argv), cwd=ROOT, env=env, start_new_session=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr,
-            )  # fmt: skip
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def said(self, event: str, **facts: object) -> dict[str, Any]:
-        """The next thing of this kind that it says, or has said and nobody asked for yet."""
-        wanted = {"event": event, **facts}
-        for index, early in enumerate(self._unclaimed):
-            if wanted.items() <= early.items():
-                return self._unclaimed.pop(index)
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            told = self._next(deadline, event)
-            if wanted.items() <= told.items():
-                return told
-            self._unclaimed.append(told)
-
-    def has_said(self, event: str) -> list[dict[str, Any]]:
-        """All of this kind that it has said by now and nobody asked for yet."""
-        while True:
-            try:
-                told = self._events.get_nowait()
-            except queue.Empty:
-                break
-            if told is None:
-                self._events.put(None)
-                break
-            self._unclaimed.append(told)
-        found = [each for each in self._unclaimed if each["event"] == event]
-        self._unclaimed = [each for each in self._unclaimed if each["event"] != event]
-        return found
+class Worker(Program):
+    """A worker of Faktory."""
 
     def ran(self, count: int) -> dict[str, Any]:
         """The arguments of the next jobs it runs, by jid."""
         told = [self.said("ran") for _ in range(count)]
         return {each["jid"]: each["args"] for each in told}
 
-    def tell(self, value: object) -> None:
-        """One line of JSON to its standard input."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(value).encode() + b"\n")
-        self.process.stdin.flush()
 
-    def call(self, verb: str, *args: object) -> Any:
-        """Have a Node client do something; what its promise resolves to, or `CallRefused`."""
-        self.tell([verb, *args])
-        answer = self.said("answer")
-        if "error" in answer:
-            raise CallRefused(answer["error"])
-        return answer.get("value")
-
-    def terminate(self) -> None:
-        """Ask it to stop, as an init system would."""
-        self.process.send_signal(signal.SIGTERM)
-
-    def wait(self) -> int:
-        """Its exit code."""
-        try:
-            return self.process.wait(DEADLINE_S)
-        except subprocess.TimeoutExpired:
-            raise ProgramFailed(f"did not end\n{self.stderr()}") from None
-
-    def stderr(self) -> str:
-        """The last of what it wrote for people."""
-        return self._log.read_text(errors="replace")[-_TAIL_CHARS:]
-
-    def close(self) -> None:
-        """End it and its children, whatever they do."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
-        self._reader.join()
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            try:
-                pipe.close()
-            except BrokenPipeError:
-                pass
-
-    def _next(self, deadline: float, wanted: str) -> dict[str, Any]:
-        try:
-            told = self._events.get(timeout=max(deadline - time.monotonic(), 0))
-        except queue.Empty:
-            told = None
-        if told is None:
-            code = self.process.poll()
-            raise ProgramFailed(f"no {wanted!r}, exit code {code}\n{self.stderr()}")
-        return told
-
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(b"{"):
-                self._events.put(json.loads(line))
-        self._events.put(None)
-
-
-class TlsServer(Server):
-    """A server whose every word is encrypted, its greeting too."""
-
-    def _greets(self) -> bool:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        try:
-            with (
-                socket.create_connection((HOST, self.port), timeout=1.0) as raw,
-                context.wrap_socket(raw) as peer,
-            ):
-                return peer.recv(3) == b"+HI"
-        except OSError:
-            return False
-
-
-class Stage:
-    """What one test needs; `find_node` skips the test where there is no Node."""
-
-    def __init__(self, folder: Path, stack: ExitStack, find_node: Callable[[], str]) -> None:
-        self.folder = folder
-        self._stack = stack
-        self._find_node = find_node
-        self._number = 0
+class Stage(Programs):
+    """Servers, and peers of the Faktory libraries."""
 
     def server(
         self,
@@ -243,41 +328,30 @@ class Stage:
         tls: bool = False,
     ) -> Server:
         """A server of its own data directory and port, started."""
-        self._number += 1
         make = TlsServer if tls else Server
         environment = {"FAKTORY_PASSWORD": password, **(env or {})}
-        data = self.folder / f"data-{self._number}"
-        return self._stack.enter_context(make(data, extra_args=args, env=environment))
+        return self._stack.enter_context(make(self.path("data"), extra_args=args, env=environment))
 
-    def certificate(self, ca: trustme.CA) -> list[str]:
-        """The flags of a server that shows a certificate of this authority."""
-        cert, key = self.folder / "cert.pem", self.folder / "key.pem"
-        issued = ca.issue_cert(HOST, "localhost")
-        issued.cert_chain_pems[0].write_to_path(cert)
-        issued.private_key_pem.write_to_path(key)
-        return ["--tls-cert", str(cert), "--tls-key", str(key)]
-
-    def worker(self, kind: str, address: str, wid: str = "worker-1", **spec: object) -> Program:
+    def worker(self, kind: str, address: str, wid: str = "worker-1", **spec: object) -> Worker:
         """A worker of that library, connected, and running unless told to `hold`."""
         said = {"url": address, "wid": wid, "queues": ["default"], "beat_s": 60, **spec}
-        if kind in NODE_KINDS:
-            program = self._node(f"{kind}-work.js", said)
-        else:
-            module = f"tests.real.programs.{kind}_worker"
-            program = self._program([sys.executable, "-m", module, json.dumps(said)])
-        program.said("ready")
-        return program
+        script = f"node/{kind}-work.js" if kind in NODE_KINDS else f"programs/{kind}_worker.py"
+        return self.ready(Worker, script, said)
 
     def client(self, kind: str, address: str, **spec: object) -> Program:
         """A client of one of the Node libraries, to be told what to do with `call`."""
-        program = self._node(f"{kind}.js", {"url": address, **spec})
-        program.said("ready")
-        return program
+        return self.ready(Program, f"node/{kind}.js", {"url": address, **spec})
 
-    def _node(self, script: str, spec: Mapping[str, object]) -> Program:
-        return self._program([self._find_node(), str(NODE / script), json.dumps(spec)])
-
-    def _program(self, argv: Sequence[str]) -> Program:
-        self._number += 1
-        log = self.folder / f"program-{self._number}.stderr"
-        return self._stack.enter_context(Program(argv, log))
+    def push(self, kind: str, address: str, jid: str, jobtype: str, *args: object) -> None:
+        """Push a job into `default` with the library of that name, in its own words."""
+        if kind == "pyfaktory":
+            with pyfaktory.Client(faktory_url=address, role="producer") as producer:
+                job = pyfaktory.Job(jid=jid, jobtype=jobtype, args=list(args))
+                assert pyfaktory.Producer(producer).push(job)
+        elif kind == "faktory":
+            with faktory.connection(address) as connection:
+                assert connection.queue(jobtype, args=list(args), jid=jid)
+        else:
+            client = self.client(kind, address)
+            client.call("connect")
+            assert client.call("push", {"jid": jid, "jobtype": jobtype, "args": args}) == jid

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tests.real.emq import JOBS, ORIGINAL, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqStage, Franca, not_the_original
 
 
-def test_the_shell_shows_workers_queues_and_schedulers(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_the_shell_shows_workers_queues_and_schedulers(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     emq.job_manager(broker, [(10, "default"), (5, "email")], jobs=2)
     if not ORIGINAL:
         emq.scheduler(broker)  # the original's stage has one already
-    client = emq.client(broker)
     client.until_slots(2)
     client.until_schedulers(1)
 
@@ -33,10 +33,10 @@ def test_the_shell_shows_workers_queues_and_schedulers(emq: EmqStage) -> None:
     assert isinstance(scheduler["hb"], float)
 
 
-def test_of_three_requests_to_two_slots_two_are_answered_and_counted(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_of_three_requests_to_two_slots_two_are_answered_and_counted(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, jobs=2)
-    client = emq.client(broker)
     client.until_slots(2)
     go = emq.folder / "go"
     arguments = [[n, str(go)] for n in range(3)]
@@ -64,16 +64,16 @@ def test_of_three_requests_to_two_slots_two_are_answered_and_counted(emq: EmqSta
 
 
 @not_the_original
-def test_the_shell_shuts_the_server_down_and_what_waits_is_kept(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_the_shell_shuts_the_server_down_and_what_waits_is_kept(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     assert isinstance(broker, Franca)
-    client = emq.client(broker)
     client.defer("echo", "kept")
     client.until_waiting(default=1)
 
     _, printed = emq.shell(broker, "shutdown")
     assert "'ACK'" in printed
-    assert broker.server.wait(timeout=20) == 0
+    assert broker.wait(timeout=20) == 0
     broker.start()
     client.until_waiting(default=1)
     manager = emq.job_manager(broker)

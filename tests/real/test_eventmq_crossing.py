@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from tests.real.emq import JOBS, Client, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, Broker, Client, EmqStage, Franca, not_the_original
 from tests.real.kit import until_counts
 from tests.support.faktory import Faktory
 
 pytestmark = not_the_original
 
 
-def test_a_job_manager_runs_what_a_faktory_client_pushed(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_manager_runs_what_a_faktory_client_pushed(emq: EmqStage, broker: Broker) -> None:
     assert isinstance(broker, Franca)
-    port = broker.server.port
+    port = broker.port
     manager = emq.job_manager(broker)
     with Faktory(port) as pusher:
         pusher.hello()
@@ -25,14 +24,14 @@ def test_a_job_manager_runs_what_a_faktory_client_pushed(emq: EmqStage) -> None:
         until_counts(port, total_processed=2, working=0, total_failures=0)
 
 
-def test_a_faktory_worker_runs_what_a_client_of_eventmq_deferred(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_faktory_worker_runs_what_a_client_of_eventmq_deferred(
+    broker: Broker, client: Client
+) -> None:
     assert isinstance(broker, Franca)
-    client = emq.client(broker)
     done = client.defer("echo", 1, {"two": "zwölf"}, reply_requested=True)
     failed = client.defer("echo", kwargs={"named": 1}, reply_requested=True)
     client.until_waiting(default=2)
-    with Faktory(broker.server.port) as worker:
+    with Faktory(broker.port) as worker:
         worker.hello(wid="worker-1")
         job = worker.fetch("default")
         assert job is not None
@@ -46,7 +45,7 @@ def test_a_faktory_worker_runs_what_a_client_of_eventmq_deferred(emq: EmqStage) 
         assert call["kwargs"] == {"named": 1}, "not only arguments: the whole call is shown"
         worker.fail(job["jid"], message="not today")
         assert _told(client, 2) == [[failed], ['{"error":"not today"}', failed]]
-    until_counts(broker.server.port, total_processed=2, working=0, total_failures=1, retries=0)
+    until_counts(broker.port, total_processed=2, working=0, total_failures=1, retries=0)
 
 
 def _told(client: Client, count: int) -> list[list[str]]:

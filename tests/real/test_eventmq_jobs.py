@@ -6,16 +6,16 @@ import hashlib
 import json
 import signal
 
-from tests.real.emq import JOBS, ORIGINAL, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqStage, Franca, not_the_original
 from tests.real.kit import counts, eventually
 
 MANY = 100
 
 
-def test_a_deferred_job_is_run_by_a_process_of_the_job_manager(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_deferred_job_is_run_by_a_process_of_the_job_manager(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, jobs=2)
-    client = emq.client(broker)
     client.until_slots(2)
 
     name = client.defer("echo", 1, "zwölf", None, kwargs={"deep": {"list": [1.5, True]}})
@@ -35,14 +35,14 @@ def test_a_deferred_job_is_run_by_a_process_of_the_job_manager(emq: EmqStage) ->
     assert manager.ran(1) == [[len(text), hashlib.sha256(text.encode()).hexdigest()]]
 
 
-def test_a_job_goes_to_who_serves_its_queue_and_to_the_heavier_of_two(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_goes_to_who_serves_its_queue_and_to_the_heavier_of_two(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     first = emq.job_manager(broker, [(10, "default")])
     second = emq.job_manager(broker, [(20, "email"), (5, "default")])
-    client = emq.client(broker)
     client.until_slots(2)
 
-    client.defer("wait", "nobody serves this queue", str(emq.folder / "go"), queue="unheard-of")
+    client.defer("wait", "nobody serves this queue", str(emq.folder / "go"), queue="undelivered-of")
     assert first.said("started")["name"] == "nobody serves this queue"
     client.defer("wait", "the heavier is busy", str(emq.folder / "go"))
     assert second.said("started")["name"] == "the heavier is busy"
@@ -55,9 +55,9 @@ def test_a_job_goes_to_who_serves_its_queue_and_to_the_heavier_of_two(emq: EmqSt
     assert first.ran(2) == [["nobody serves this queue"], ["light"]]
 
 
-def test_jobs_wait_for_a_worker_and_their_client_is_answered_when_one_comes(emq: EmqStage) -> None:
-    broker = emq.broker()
-    client = emq.client(broker)
+def test_jobs_wait_for_a_worker_and_their_client_is_answered_when_one_comes(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     names = [client.defer("echo", n) for n in range(3)]
     client.until_waiting(default=3)
     assert client.do("answers", count=1, within_ms=100) == []
@@ -73,24 +73,24 @@ def test_jobs_wait_for_a_worker_and_their_client_is_answered_when_one_comes(emq:
 
 
 @not_the_original
-def test_a_result_larger_than_any_message_costs_no_second_run(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_result_larger_than_any_message_costs_no_second_run(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker)
-    client = emq.client(broker)
     client.until_slots(1)
 
     client.defer("large", "unasked", 80 * 1024 * 1024)
     client.defer("echo", "behind it")
     assert manager.ran(2) == [["unasked"], ["behind it"]]
     client.until_idle()
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
 @not_the_original
-def test_a_client_that_wants_a_result_hears_it_after_the_word_it_knows(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_client_that_wants_a_result_hears_it_after_the_word_it_knows(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     emq.job_manager(broker)
-    client = emq.client(broker)
     for job, args, result in (
         ("echo", [1, "zwölf"], {"value": [1, "zwölf"]}),
         ("boom", [], {"value": "boom"}),
@@ -102,38 +102,34 @@ def test_a_client_that_wants_a_result_hears_it_after_the_word_it_knows(emq: EmqS
         assert (done[0], json.loads(done[2]), done[3:]) == ("REPLY", result, [name])
 
 
-def test_every_one_of_many_jobs_runs_once(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_every_one_of_many_jobs_runs_once(emq: EmqStage, broker: Broker, client: Client) -> None:
     managers = [emq.job_manager(broker, jobs=2) for _ in range(2)]
-    client = emq.client(broker)
     client.do("defer_many", func=f"{JOBS}.echo", arguments=[[n] for n in range(0, MANY, 2)])
     client.do("delay_many", arguments=[[n] for n in range(1, MANY, 2)])
 
     ran: list[int] = []
 
     def look() -> bool:
-        ran.extend(job["args"][0] for manager in managers for job in manager.heard())
+        ran.extend(job["args"][0] for manager in managers for job in manager.has_said())
         return len(ran) >= MANY
 
     eventually(look, f"{MANY} jobs")
     assert sorted(ran) == list(range(MANY))
     client.until_slots(4)
-    assert [m.heard() for m in managers] == [[], []]
+    assert [m.has_said() for m in managers] == [[], []]
 
 
-def test_what_a_job_raises_is_its_result(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_what_a_job_raises_is_its_result(emq: EmqStage, broker: Broker, client: Client) -> None:
     manager = emq.job_manager(broker)
-    client = emq.client(broker)
     client.defer("boom", "first", retry_count=3, reply_requested=True)
     client.defer("echo", "last")
     assert manager.ran_before("last") == [["first"]]
 
 
-def test_a_job_is_tried_again_after_its_timeout_as_often_as_was_asked(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_is_tried_again_after_its_timeout_as_often_as_was_asked(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, jobs=6)
-    client = emq.client(broker)
     never, go = str(emq.folder / "never"), emq.folder / "go"
     client.defer("wait", "once", never, timeout=1)
     client.defer("wait", "twice", never, timeout=1, retry_count=1)
@@ -147,23 +143,23 @@ def test_a_job_is_tried_again_after_its_timeout_as_often_as_was_asked(emq: EmqSt
     assert ["until it is done"] in manager.ran(1 if ORIGINAL else 2)
     if isinstance(broker, Franca):
         client.until_idle()
-        found = counts(broker.server.port)
+        found = counts(broker.port)
         assert (found["retries"], found["dead"], found["total_failures"]) == (0, 0, 2)
-    assert manager.heard("started") == []
+    assert manager.has_said("started") == []
 
 
 @not_the_original
-def test_the_job_of_a_killed_job_manager_is_run_by_another(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_the_job_of_a_killed_job_manager_is_run_by_another(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     first = emq.job_manager(broker, [(10, "default")])
-    client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "orphan", str(go))
     first.said("started")
     second = emq.job_manager(broker, [(10, "default")])
     client.until_slots(1)
 
-    first.kill9()
+    first.close()
     assert second.said("started")["name"] == "orphan"
     go.touch()
     assert second.ran(1) == [["orphan"]]
@@ -172,11 +168,11 @@ def test_the_job_of_a_killed_job_manager_is_run_by_another(emq: EmqStage) -> Non
 
 
 @not_the_original
-def test_a_job_manager_whose_processes_hold_its_connection_is_missed_too(emq: EmqStage) -> None:
+def test_a_job_manager_whose_processes_hold_its_connection_is_missed_too(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     """They inherit its socket, so that nothing is closed when only the manager itself is killed."""
-    broker = emq.broker()
     first = emq.job_manager(broker)
-    client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "orphan", str(go))
     first.said("started")
@@ -189,10 +185,10 @@ def test_a_job_manager_whose_processes_hold_its_connection_is_missed_too(emq: Em
     assert second.ran(1) == [["orphan"]]
 
 
-def test_a_job_manager_that_is_told_to_stop_finishes_its_job(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_manager_that_is_told_to_stop_finishes_its_job(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     first = emq.job_manager(broker)
-    client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "the last one", str(go))
     first.said("started")
@@ -208,4 +204,4 @@ def test_a_job_manager_that_is_told_to_stop_finishes_its_job(emq: EmqStage) -> N
     assert first.wait() == 0
     client.defer("echo", "last")
     assert second.ran_before("last") == []
-    assert second.heard("started") == []
+    assert second.has_said("started") == []

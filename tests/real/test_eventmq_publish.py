@@ -6,16 +6,14 @@ import ast
 import json
 import threading
 
-from tests.real.emq import EmqStage
+from tests.real.emq import Broker, Client, EmqStage
 
 PREFIXES = ("", "news", "news.sport", "weather")
 SUBSCRIBERS = 100
 """As many sockets as the package's own subscriber opens, one for each number."""
 
 
-def test_what_is_published_reaches_every_subscriber_whose_prefix_matches(emq: EmqStage) -> None:
-    broker = emq.broker()
-    client = emq.client(broker)
+def test_what_is_published_reaches_every_subscriber_whose_prefix_matches(client: Client) -> None:
     for prefix in PREFIXES:
         client.subscribe(prefix)
     for prefix in PREFIXES:
@@ -32,9 +30,9 @@ def test_what_is_published_reaches_every_subscriber_whose_prefix_matches(emq: Em
         assert client.do("heard", prefix=prefix, count=1, within_ms=50) == []
 
 
-def test_the_subscriber_of_the_package_hears_each_of_its_hundred_topics(emq: EmqStage) -> None:
-    broker = emq.broker()
-    client = emq.client(broker)
+def test_the_subscriber_of_the_package_hears_each_of_its_hundred_topics(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     subscriber = emq.program("eventmq_subscriber", broker.addresses["subscribe"])
     over = threading.Event()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from tests.real.emq import JOBS, NOTICES_SOON, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, NOTICES_SOON, Broker, Client, EmqStage, Franca, not_the_original
 
 BUFFERED = 50
 BACK_WITHIN_S = 10.0
@@ -13,9 +13,9 @@ BACK_WITHIN_S = 10.0
 
 
 @not_the_original
-def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(emq: EmqStage) -> None:
-    broker = emq.broker()
-    client = emq.client(broker)
+def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     client.do("defer_many", func=f"{JOBS}.echo", arguments=[[n] for n in range(BUFFERED)])
     client.until_waiting(default=BUFFERED)
     broker.kill9()
@@ -31,10 +31,10 @@ def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(emq: EmqS
 
 
 @not_the_original
-def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
-    client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "under way", str(go))
     manager.said("started")
@@ -50,27 +50,27 @@ def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(emq: EmqStage) -
     client.until_slots(1)
     client.defer("echo", "last")
     assert manager.ran_before("last") == []
-    assert manager.heard("started") == []
+    assert manager.has_said("started") == []
 
 
 @not_the_original
-def test_a_graceful_stop_waits_for_what_runs_and_keeps_what_waits(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_graceful_stop_waits_for_what_runs_and_keeps_what_waits(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     assert isinstance(broker, Franca)
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
-    client = emq.client(broker)
     go = emq.folder / "go"
     client.defer("wait", "under way", str(go))
     manager.said("started")
     client.defer("echo", "behind it")
     client.until_waiting(default=1)
-    broker.server.process.send_signal(signal.SIGTERM)
+    broker.process.send_signal(signal.SIGTERM)
     go.touch()
-    assert broker.server.wait(timeout=20) == 0
+    assert broker.wait(timeout=20) == 0
     broker.start()
 
     assert manager.ran(2) == [["under way"], ["behind it"]]
     client.until_slots(1)
     client.defer("echo", "last")
     assert manager.ran_before("last") == []
-    assert manager.heard("started") == []
+    assert manager.has_said("started") == []

@@ -6,7 +6,16 @@ import itertools
 import json
 import time
 
-from tests.real.emq import JOBS, NOTICES_SOON, ORIGINAL, EmqStage, Manager, not_the_original
+from tests.real.emq import (
+    JOBS,
+    NOTICES_SOON,
+    ORIGINAL,
+    Broker,
+    Client,
+    EmqStage,
+    Manager,
+    not_the_original,
+)
 
 EVERY_OTHER_SECOND = "* * * * * */2"
 """Six fields, the seconds last, as croniter reads them."""
@@ -26,10 +35,10 @@ def ran_at(manager: Manager, *args: object) -> float:
     return at
 
 
-def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, [(10, "email")])
-    client = emq.client(broker)
     client.until_slots(1)
 
     began = time.time()
@@ -41,13 +50,13 @@ def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(emq:
     client.defer("echo", "the same moment", queue="email")
     manager.ran_before("the same moment")
     time.sleep(LAG_S)
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
-def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_schedule_may_begin_later_and_end_after_so_many_runs(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, jobs=2)
-    client = emq.client(broker)
     client.until_slots(2)
 
     began = time.time()
@@ -60,27 +69,27 @@ def test_a_schedule_may_begin_later_and_end_after_so_many_runs(emq: EmqStage) ->
     (later,) = (job["at"] for job in ran if job["args"] == ["later"])
     assert 0.8 < later - began < 1 + LATE_S
     time.sleep(LAG_S)
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
-def test_the_same_call_scheduled_again_takes_the_place_of_the_first(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker)
-    client = emq.client(broker)
     client.until_slots(1)
 
     client.schedule("echo", "same", interval_secs=1, headers=["nohaste"])
     client.schedule("echo", "same", interval_secs=60, headers=["nohaste"])
     client.schedule("echo", "other", interval_secs=1, headers=["nohaste", "run_count:2"])
     assert manager.ran(2) == [["other"], ["other"]]
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
-def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_job_runs_by_cron_until_it_is_unscheduled(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     # The original forgets the queue of what runs by cron.
     manager = emq.job_manager(broker, [(10, "default" if ORIGINAL else "email")])
-    client = emq.client(broker)
     client.until_slots(1)
 
     client.schedule("echo", "cron", cron=EVERY_OTHER_SECOND, queue="email", headers=["nohaste"])
@@ -93,13 +102,13 @@ def test_a_job_runs_by_cron_until_it_is_unscheduled(emq: EmqStage) -> None:
     manager.ran_before("the same moment")
     time.sleep(LAG_S)
     # The original forgets to forget it.
-    assert bool(manager.heard()) == ORIGINAL
+    assert bool(manager.has_said()) == ORIGINAL
 
 
-def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker)
-    client = emq.client(broker)
     client.until_slots(1)
     address = broker.addresses["requests"]
     its_own = [address, "default", "nohaste,run_count:2", 1, f"{JOBS}.echo", ["its own"]]
@@ -111,14 +120,14 @@ def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(emq: EmqStag
     assert manager.ran(1) == [["of a client"]]
     client.unschedule("echo", "of a client")
     time.sleep(LAG_S)
-    assert manager.heard() == []
+    assert manager.has_said() == []
 
 
 @not_the_original
-def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(emq: EmqStage) -> None:
-    broker = emq.broker()
+def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(
+    emq: EmqStage, broker: Broker, client: Client
+) -> None:
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
-    client = emq.client(broker)
     client.until_slots(1)
 
     began = time.monotonic()

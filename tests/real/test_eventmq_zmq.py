@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import zmq
 
-from tests.prove.looking import ask
+from tests.prove.observe import ask
 from tests.support.eventmq import call
 from tests.support.server import Server
 

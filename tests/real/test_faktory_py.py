@@ -11,6 +11,7 @@ import trustme
 from faktory.exceptions import FaktoryAuthenticationError
 
 from tests.real.kit import Stage, counts, take, until_counts, url
+from tests.support.server import Server
 
 PASSWORD = "sesame-123"
 
@@ -18,8 +19,7 @@ PASSWORD = "sesame-123"
 # -- the client ------------------------------------------------------------------------------------
 
 
-def test_a_queued_job_arrives_with_its_fields(stage: Stage) -> None:
-    server = stage.server()
+def test_a_queued_job_arrives_with_its_fields(server: Server) -> None:
     with faktory.connection(url(server.port)) as client:
         assert client.queue(
             "echo", args=(1, "größe"), queue="mail", jid="job-fields", priority=9,
@@ -34,8 +34,7 @@ def test_a_queued_job_arrives_with_its_fields(stage: Stage) -> None:
     }  # fmt: skip
 
 
-def test_a_refused_job_is_false_and_the_connection_goes_on(stage: Stage) -> None:
-    server = stage.server()
+def test_a_refused_job_is_false_and_the_connection_goes_on(server: Server) -> None:
     with faktory.connection(url(server.port)) as client:
         assert client.queue("echo", jid="short") is False
         assert client.queue("echo", at="tomorrow") is False
@@ -43,16 +42,14 @@ def test_a_refused_job_is_false_and_the_connection_goes_on(stage: Stage) -> None
     assert counts(server.port)["queue default"] == 1
 
 
-def test_a_client_connects_by_itself_for_one_job(stage: Stage) -> None:
-    server = stage.server()
+def test_a_client_connects_by_itself_for_one_job(server: Server) -> None:
     client = faktory.get_client(url(server.port))
     assert client.queue("echo", jid="job-one-1")
     assert not client.is_connected
     assert take(server.port)["jid"] == "job-one-1"
 
 
-def test_a_big_job_goes_both_ways(stage: Stage) -> None:
-    server = stage.server()
+def test_a_big_job_goes_both_ways(stage: Stage, server: Server) -> None:
     worker = stage.worker("faktory", url(server.port))
     text = "größer " * 150_000
     with faktory.connection(url(server.port)) as client:
@@ -102,8 +99,9 @@ def test_it_speaks_through_tls(stage: Stage, ca: trustme.CA) -> None:
 
 
 @pytest.mark.parametrize("forks", [False, True], ids=["threads", "processes"])
-def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(stage: Stage, forks: bool) -> None:
-    server = stage.server()
+def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(
+    stage: Stage, forks: bool, server: Server
+) -> None:
     worker = stage.worker("faktory", url(server.port), forks=forks)
     with faktory.connection(url(server.port)) as client:
         client.queue("echo", args=["well"], jid="job-well")
@@ -119,8 +117,7 @@ def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(stage: Stage, f
     until_counts(server.port, workers=0)
 
 
-def test_a_job_for_later_waits_for_its_time(stage: Stage) -> None:
-    server = stage.server()
+def test_a_job_for_later_waits_for_its_time(stage: Stage, server: Server) -> None:
     worker = stage.worker("faktory", url(server.port))
     due = datetime.now(UTC) + timedelta(seconds=1.5)
     with faktory.connection(url(server.port)) as client:
@@ -130,9 +127,8 @@ def test_a_job_for_later_waits_for_its_time(stage: Stage) -> None:
     assert datetime.now(UTC) >= due
 
 
-def test_a_worker_that_beats_stays_known(stage: Stage) -> None:
+def test_a_worker_that_beats_stays_known(stage: Stage, server: Server) -> None:
     """Its loop beats too late for a test; the beat itself is public."""
-    server = stage.server()
     stage.worker("faktory", url(server.port), wid="beating-1", beat_s=0.2)
     until_counts(server.port, workers=1)
     with faktory.connection(url(server.port)) as client:

@@ -16,8 +16,10 @@ from typing import Self
 import pytest
 import trustme
 
-from franca.protocols.gearman.wire import Message, Packet, parse_response, request
-from tests.real.kit import Stage
+from franca.protocols.gearman.wire import Packet
+from tests.protocols.gearman.client import Message, parse_response
+from tests.real.kit import Stage, TlsServer
+from tests.support.gearman import request
 from tests.support.server import HOST, Server
 
 WAIT_S = 10.0
@@ -81,11 +83,9 @@ def test_a_unix_socket(tmp_path: Path) -> None:
 def test_tls_and_client_certificates_where_an_authority_is_given(
     stage: Stage, ca: trustme.CA, shows_one: bool
 ) -> None:
-    authority = stage.folder / "ca.pem"
-    ca.cert_pem.write_to_path(authority)
-    server = _TlsServer(
+    server = TlsServer(
         stage.folder / "tls",
-        extra_args=[*stage.certificate(ca), "--tls-client-ca", str(authority)],
+        extra_args=[*stage.certificate(ca), "--tls-client-ca", str(stage.folder / "ca.pem")],
         speaks=("gearman",),
     )
     with server:
@@ -102,13 +102,6 @@ def test_tls_and_client_certificates_where_an_authority_is_given(
             assert shows_one
         except (ssl.SSLError, EOFError, ConnectionError):
             assert not shows_one
-
-
-class _TlsServer(Server):
-    """One that greets nobody without a certificate: that it listens must do."""
-
-    def _greets(self) -> bool:
-        return True
 
 
 def test_acknowledged_jobs_survive_a_kill_with_their_handles(tmp_path: Path) -> None:

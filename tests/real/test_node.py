@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import trustme
 
-from tests.real.kit import NODE, NODE_KINDS, CallRefused, Stage, counts, take, until_counts, url
+from tests.real.fetched import NODE
+from tests.real.kit import NODE_KINDS, CallRefused, Stage, counts, take, until_counts, url
+from tests.support.server import Server
 
 PASSWORD = "sesame 123 %/@"
 LATER = "2099-01-01T00:00:00Z"
@@ -34,8 +36,9 @@ def test_the_lock_file_pins_both_libraries_and_names_no_registry() -> None:
 
 
 @pytest.mark.parametrize("kind", NODE_KINDS)
-def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(stage: Stage, kind: str) -> None:
-    server = stage.server()
+def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(
+    stage: Stage, kind: str, server: Server
+) -> None:
     worker = stage.worker(kind, url(server.port))
     client = stage.client(kind, url(server.port))
     client.call("connect")
@@ -53,8 +56,9 @@ def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(stage: Stage, k
 
 
 @pytest.mark.parametrize("kind", NODE_KINDS)
-def test_a_client_fetches_settles_beats_asks_and_flushes(stage: Stage, kind: str) -> None:
-    server = stage.server()
+def test_a_client_fetches_settles_beats_asks_and_flushes(
+    stage: Stage, kind: str, server: Server
+) -> None:
     client = stage.client(kind, url(server.port), wid="client-1")
     client.call("connect")
     for jid in ("job-first", "job-second", "job-third"):
@@ -95,8 +99,7 @@ def test_a_password_opens_and_a_wrong_one_does_not(stage: Stage, kind: str) -> N
 
 
 @pytest.mark.parametrize("kind", NODE_KINDS)
-def test_a_big_job_goes_both_ways(stage: Stage, kind: str) -> None:
-    server = stage.server()
+def test_a_big_job_goes_both_ways(stage: Stage, kind: str, server: Server) -> None:
     worker = stage.worker(kind, url(server.port))
     client = stage.client(kind, url(server.port))
     client.call("connect")
@@ -115,8 +118,7 @@ def test_a_password_in_the_address_may_be_escaped(stage: Stage) -> None:
     assert client.call("connect") is True
 
 
-def test_a_bulk_push_takes_the_good_and_names_the_bad(stage: Stage) -> None:
-    server = stage.server()
+def test_a_bulk_push_takes_the_good_and_names_the_bad(stage: Stage, server: Server) -> None:
     client = stage.client("faktory-worker", url(server.port))
     jobs = [work_unit(f"job-{n:05}", "echo", n) for n in range(1_000)]
     assert client.call("pushBulk", jobs) == {}
@@ -126,8 +128,7 @@ def test_a_bulk_push_takes_the_good_and_names_the_bad(stage: Stage) -> None:
     assert client.call("info")["faktory"]["queues"] == {"default": 1_001}
 
 
-def test_a_job_keeps_its_fields(stage: Stage) -> None:
-    server = stage.server()
+def test_a_job_keeps_its_fields(stage: Stage, server: Server) -> None:
     client = stage.client("faktory-worker", url(server.port))
     custom = {"z": [1, {"b": None}], "a": "größe"}
     job = work_unit("job-fields", queue="mail", reserveFor=90, retry=-1, custom=custom)
@@ -140,8 +141,7 @@ def test_a_job_keeps_its_fields(stage: Stage) -> None:
     }  # fmt: skip
 
 
-def test_a_job_for_later_waits_for_its_time(stage: Stage) -> None:
-    server = stage.server()
+def test_a_job_for_later_waits_for_its_time(stage: Stage, server: Server) -> None:
     worker = stage.worker("faktory-worker", url(server.port))
     client = stage.client("faktory-worker", url(server.port))
     due = datetime.now(UTC) + timedelta(seconds=1.5)
@@ -151,8 +151,7 @@ def test_a_job_for_later_waits_for_its_time(stage: Stage) -> None:
     assert datetime.now(UTC) >= due
 
 
-def test_mutations_choose_by_type_by_jid_and_by_pattern(stage: Stage) -> None:
-    server = stage.server()
+def test_mutations_choose_by_type_by_jid_and_by_pattern(stage: Stage, server: Server) -> None:
     client = stage.client("faktory-worker", url(server.port))
     for kind in ("red", "blue"):
         for n in range(4):
@@ -171,8 +170,7 @@ def test_mutations_choose_by_type_by_jid_and_by_pattern(stage: Stage) -> None:
     assert (found["dead"], found["scheduled"], found["queue default"]) == (0, 0, 2)
 
 
-def test_retries_are_killed_and_requeued(stage: Stage) -> None:
-    server = stage.server()
+def test_retries_are_killed_and_requeued(stage: Stage, server: Server) -> None:
     client = stage.client("faktory-worker", url(server.port), wid="client-1")
     client.call("push", work_unit("job-boom", retry=3))
     client.call("fetch", "default")
@@ -186,8 +184,7 @@ def test_retries_are_killed_and_requeued(stage: Stage) -> None:
     assert counts(server.port)["dead"] == 1
 
 
-def test_queues_are_paused_resumed_and_removed(stage: Stage) -> None:
-    server = stage.server()
+def test_queues_are_paused_resumed_and_removed(stage: Stage, server: Server) -> None:
     client = stage.client("faktory-worker", url(server.port))
     client.call("push", work_unit("job-held"))
     assert client.call("queue", "PAUSE", "default") == "OK"
@@ -213,8 +210,7 @@ def test_it_verifies_the_servers_certificate(stage: Stage, ca: trustme.CA) -> No
         doubting.call("connect")
 
 
-def test_many_jobs_at_once_are_each_run_once(stage: Stage) -> None:
-    server = stage.server()
+def test_many_jobs_at_once_are_each_run_once(stage: Stage, server: Server) -> None:
     worker = stage.worker("faktory-worker", url(server.port), concurrency=10)
     client = stage.client("faktory-worker", url(server.port))
     client.call("pushBulk", [work_unit(f"job-{n:05}", "echo", n) for n in range(300)])

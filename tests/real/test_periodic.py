@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.real.kit import CallRefused, Program
+from tests.real.fetched import pip
+from tests.real.kit import CallRefused, Program, Stage
 from tests.support.periodic import Periodic
-from tests.support.server import ROOT, Server
+from tests.support.server import Server
 
 VERSIONS = ["1.0.0", "0.2.8"]
 Peers = Callable[[], Program]
@@ -29,41 +26,26 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(params=VERSIONS)
-def peers(request: pytest.FixtureRequest, tmp_path: Path, server: Server) -> Iterator[Peers]:
+def peers(request: pytest.FixtureRequest, stage: Stage, server: Server) -> Peers:
     """Makes peers of one version, connected."""
-    path = library(request.param)
-    with ExitStack() as stack:
-        count = 0
+    is_old = request.param != "1.0.0"
+    # One that is not in the environment is fetched beside it.
+    path = pip("aio_periodic", f"aio_periodic=={request.param}") if is_old else ""
+    url = f"tcp://127.0.0.1:{server.ports['periodic']}"
+    argv = [
+        "env",
+        f"PYTHONPATH={path}",
+        sys.executable,
+        "-m",
+        "tests.real.programs.aio_periodic_peer",
+    ]
 
-        def make() -> Program:
-            nonlocal count
-            count += 1
-            url = f"tcp://127.0.0.1:{server.ports['periodic']}"
-            argv = ["env", f"PYTHONPATH={path}", sys.executable, "-m"]
-            argv += ["tests.real.programs.aio_periodic_peer", json.dumps({"url": url})]
-            peer = stack.enter_context(Program(argv, tmp_path / f"peer-{count}.stderr"))
-            assert peer.said("ready")["old"] is (request.param != "1.0.0")
-            return peer
+    def make() -> Program:
+        peer = stage.started(Program, *argv, json.dumps({"url": url}))
+        assert peer.said("ready")["old"] is is_old
+        return peer
 
-        yield make
-
-
-def library(version: str) -> str:
-    """Where that version lies; one that is not in the environment is fetched beside it, once."""
-    if version == "1.0.0":
-        return ""
-    folder = ROOT / ".venv" / "peers" / f"aio_periodic-{version}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "aio_periodic").exists():
-            pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
-            wanted = ["--no-deps", "--target", str(folder), f"aio_periodic=={version}"]
-            done = subprocess.run([*pip, *wanted], capture_output=True, text=True)
-            if done.returncode != 0:
-                reason = f"aio_periodic {version} cannot be had: {done.stderr[-300:]}"
-                pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
-    return str(folder)
+    return make
 
 
 def test_a_job_from_client_to_worker(peers: Peers) -> None:
@@ -131,9 +113,9 @@ def test_removing_and_dropping(peers: Peers) -> None:
     client = peers()
     client.call("submit", "f", "a")
     client.call("submit", "f", "b")
-    assert client.call("remove", "f", "a") is True
+    assert client.call("remove_job", "f", "a") is True
     assert client.call("status")["f"]["job_count"] == 1
-    assert client.call("drop", "f") is True
+    assert client.call("drop_func", "f") is True
     assert client.call("status") == {}
 
 
@@ -142,7 +124,7 @@ def test_dumping_and_loading(peers: Peers) -> None:
     jobs = [["f", f"n{number}", f"w{number}"] for number in range(5)]
     assert client.call("load", jobs) is True
     assert client.call("dump") == jobs
-    client.call("drop", "f")
+    client.call("drop_func", "f")
     assert client.call("dump") == []
 
 

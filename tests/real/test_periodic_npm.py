@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import json
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.real.kit import NODE, Program
+from tests.real.fetched import NODE, npm
+from tests.real.kit import Program, Stage
 from tests.support import periodic as p
 from tests.support.server import Server
 
@@ -28,59 +23,13 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def node(request: pytest.FixtureRequest) -> str:
-    """Where `node` is, with the libraries installed; what cannot be had is said aloud."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    reason = "" if node and npm else "node or npm not found on PATH"
-    if npm and not reason:
-        reason = _install(npm)
-    if reason:
-        reason += ": node-periodic is NOT tested here"
-        capture = request.config.pluginmanager.getplugin("capturemanager")
-        assert capture is not None
-        with capture.global_and_fixture_disabled():
-            print(f"\n*** {reason} ***", file=sys.stderr, flush=True)
-        pytest.skip(reason)
-    assert node
-    return node
-
-
-def _install(npm: str) -> str:
-    """Fetch the libraries, once; why not, if they cannot be had."""
-    stamp = FOLDER / "node_modules" / ".installed"
-    with (FOLDER / "package.json").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if stamp.exists() and stamp.read_text() == lock.read():
-            return ""
-        argv = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-        done = subprocess.run(argv, cwd=FOLDER, capture_output=True, text=True)
-        if done.returncode != 0:
-            complaints = [line for line in done.stderr.splitlines() if " code " in line]
-            return f"npm cannot install it ({' '.join(complaints) or done.returncode})"
-        stamp.write_text((FOLDER / "package.json").read_text())
-    return ""
-
-
 @pytest.fixture(params=VERSIONS)
-def peers(
-    request: pytest.FixtureRequest, tmp_path: Path, server: Server, node: str
-) -> Iterator[Peers]:
+def peers(request: pytest.FixtureRequest, stage: Stage, server: Server) -> Peers:
     """Makes peers of one version, connected."""
-    with ExitStack() as stack:
-        count = 0
-
-        def make() -> Program:
-            nonlocal count
-            count += 1
-            library = f"node-periodic-{request.param}"
-            spec = json.dumps({"library": library, "port": server.ports["periodic"]})
-            argv = [node, str(FOLDER / "peer.js"), spec]
-            peer = stack.enter_context(Program(argv, tmp_path / f"peer-{count}.stderr"))
-            peer.said("ready")
-            return peer
-
-        yield make
+    if complaint := npm("install", FOLDER, "package.json"):
+        pytest.skip(f"node-periodic: {complaint}: NOT tested here")
+    spec = {"library": f"node-periodic-{request.param}", "port": server.ports["periodic"]}
+    return lambda: stage.ready(Program, "node/periodic/peer.js", spec)
 
 
 def test_jobs_from_client_to_worker(peers: Peers) -> None:

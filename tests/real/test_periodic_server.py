@@ -148,7 +148,7 @@ def test_a_thousand_grabs_in_a_second_get_bounded_answers_and_one_job(tmp_path: 
             for number in range(5):
                 client.submit("f", f"n{number}")
             worker.ping()
-            early = [message.command for message in worker._early]
+            early = [message.command for message in worker.aside]
             assert early.count(p.JOB_ASSIGN) == 1
             assert early.count(p.SUCCESS) <= 2
             print(f"grab storm: grabs=1000 answers={early.count(p.SUCCESS)} assigned=1")

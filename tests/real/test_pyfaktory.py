@@ -16,6 +16,7 @@ from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from tests.real.kit import Stage, counts, eventually, take, until_counts, url
 from tests.support.faktory import Faktory
+from tests.support.server import Server
 
 
 @contextmanager
@@ -43,8 +44,7 @@ def mutate(client: Client, cmd: str, target: str, **chosen: object) -> None:
 # -- jobs ------------------------------------------------------------------------------------
 
 
-def test_a_pushed_job_is_run_by_a_consumer_and_acknowledged(stage: Stage) -> None:
-    server = stage.server()
+def test_a_pushed_job_is_run_by_a_consumer_and_acknowledged(stage: Stage, server: Server) -> None:
     worker = stage.worker("pyfaktory", url(server.port))
     with producer(url(server.port)) as jobs:
         assert jobs.push(Job(jid="job-one-1", jobtype="echo", args=[1, "two"]))
@@ -53,8 +53,7 @@ def test_a_pushed_job_is_run_by_a_consumer_and_acknowledged(stage: Stage) -> Non
     until_counts(server.port, total_processed=1, total_failures=0, working=0)
 
 
-def test_a_job_goes_to_the_queue_it_names_and_keeps_its_fields(stage: Stage) -> None:
-    server = stage.server()
+def test_a_job_goes_to_the_queue_it_names_and_keeps_its_fields(server: Server) -> None:
     custom = {"tenant": "größe", "trace": {"ids": [2**63, 1.0]}}
     with producer(url(server.port)) as jobs:
         jobs.push(
@@ -72,8 +71,7 @@ def test_a_job_goes_to_the_queue_it_names_and_keeps_its_fields(stage: Stage) -> 
     }  # fmt: skip
 
 
-def test_a_bulk_push_takes_the_good_and_names_the_bad(stage: Stage) -> None:
-    server = stage.server()
+def test_a_bulk_push_takes_the_good_and_names_the_bad(server: Server) -> None:
     with producer(url(server.port)) as jobs:
         good = [Job(jobtype="echo", args=[n]) for n in range(500)]
         assert jobs.push_bulk(good) == {}
@@ -86,16 +84,14 @@ def test_a_bulk_push_takes_the_good_and_names_the_bad(stage: Stage) -> None:
     assert counts(server.port)["queue default"] == 501
 
 
-def test_a_refused_push_raises_and_the_connection_goes_on(stage: Stage) -> None:
-    server = stage.server()
+def test_a_refused_push_raises_and_the_connection_goes_on(server: Server) -> None:
     with producer(url(server.port)) as jobs:
         with pytest.raises(FaktroyWorkProtocolError, match="jobs must have a reasonable jid"):
             jobs.push(Job(jid="short", jobtype="echo", args=[]))
         assert jobs.push(Job(jobtype="echo", args=[]))
 
 
-def test_a_scheduled_job_waits_for_its_time(stage: Stage) -> None:
-    server = stage.server()
+def test_a_scheduled_job_waits_for_its_time(stage: Stage, server: Server) -> None:
     worker = stage.worker("pyfaktory", url(server.port))
     due = datetime.now(UTC) + timedelta(seconds=2)
     with producer(url(server.port)) as jobs:
@@ -107,8 +103,7 @@ def test_a_scheduled_job_waits_for_its_time(stage: Stage) -> None:
     until_counts(server.port, scheduled=0, total_processed=1)
 
 
-def test_arguments_arrive_as_they_were_sent(stage: Stage) -> None:
-    server = stage.server()
+def test_arguments_arrive_as_they_were_sent(stage: Stage, server: Server) -> None:
     worker = stage.worker("pyfaktory", url(server.port))
     args: list[Any] = [
         "ü€😀 \u2028\u0000\t\r\n\"\\ </script>&", 2**64 + 1, -(2**53) - 1, 1e-9, 1.0,
@@ -123,8 +118,7 @@ def test_arguments_arrive_as_they_were_sent(stage: Stage) -> None:
     assert isinstance(arrived[4], float)
 
 
-def test_big_payloads_go_both_ways(stage: Stage) -> None:
-    server = stage.server()
+def test_big_payloads_go_both_ways(stage: Stage, server: Server) -> None:
     text = "größer " * 60_000
     huge = "x" * 5_000_000
     worker = stage.worker("pyfaktory", url(server.port))
@@ -141,8 +135,9 @@ def test_big_payloads_go_both_ways(stage: Stage) -> None:
 # -- failures and the sets -----------------------------------------------------------------------
 
 
-def test_a_failed_job_waits_in_retries_with_what_its_consumer_said(stage: Stage) -> None:
-    server = stage.server()
+def test_a_failed_job_waits_in_retries_with_what_its_consumer_said(
+    stage: Stage, server: Server
+) -> None:
     worker = stage.worker("pyfaktory", url(server.port))
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jid="job-boom-1", jobtype="boom", args=[], retry=3))
@@ -159,8 +154,7 @@ def test_a_failed_job_waits_in_retries_with_what_its_consumer_said(stage: Stage)
     assert failure["backtrace"]
 
 
-def test_a_job_without_retries_is_gone_and_one_below_zero_is_dead(stage: Stage) -> None:
-    server = stage.server()
+def test_a_job_without_retries_is_gone_and_one_below_zero_is_dead(server: Server) -> None:
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jobtype="boom", args=[], retry=0))
         jobs.push(Job(jobtype="boom", args=[], retry=-1))
@@ -170,8 +164,7 @@ def test_a_job_without_retries_is_gone_and_one_below_zero_is_dead(stage: Stage) 
     assert (found["retries"], found["dead"], found["total_failures"]) == (0, 1, 2)
 
 
-def test_mutations_choose_by_jid_by_type_and_by_pattern(stage: Stage) -> None:
-    server = stage.server()
+def test_mutations_choose_by_jid_by_type_and_by_pattern(server: Server) -> None:
     later = "2099-01-01T00:00:00Z"
     with producer(url(server.port)) as jobs:
         jobs.push_bulk(
@@ -201,8 +194,7 @@ def test_mutations_choose_by_jid_by_type_and_by_pattern(stage: Stage) -> None:
 # -- steering --------------------------------------------------------------------------------------
 
 
-def test_a_paused_queue_gives_no_jobs_until_it_is_resumed(stage: Stage) -> None:
-    server = stage.server()
+def test_a_paused_queue_gives_no_jobs_until_it_is_resumed(stage: Stage, server: Server) -> None:
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jid="job-paused", jobtype="echo", args=[]))
         jobs.client.queue_pause(queues=["default"])
@@ -215,8 +207,7 @@ def test_a_paused_queue_gives_no_jobs_until_it_is_resumed(stage: Stage) -> None:
         assert list(worker.ran(1)) == ["job-paused"]
 
 
-def test_queues_are_removed_by_name_and_all_at_once(stage: Stage) -> None:
-    server = stage.server()
+def test_queues_are_removed_by_name_and_all_at_once(server: Server) -> None:
     with producer(url(server.port)) as jobs:
         for name in ("one", "two", "three"):
             jobs.push(Job(jobtype="echo", args=[], queue=name))
@@ -228,8 +219,7 @@ def test_queues_are_removed_by_name_and_all_at_once(stage: Stage) -> None:
         assert jobs.client.info()["faktory"]["queues"] == {}
 
 
-def test_info_has_the_shape_of_the_original(stage: Stage) -> None:
-    server = stage.server()
+def test_info_has_the_shape_of_the_original(stage: Stage, server: Server) -> None:
     stage.worker("pyfaktory", url(server.port))
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jobtype="nobody", args=[], queue="waiting"))
@@ -246,8 +236,7 @@ def test_info_has_the_shape_of_the_original(stage: Stage) -> None:
     assert all(isinstance(info["server"][name], int) for name in ("uptime", "used_memory_mb"))
 
 
-def test_batches_are_refused_in_the_words_of_the_open_server(stage: Stage) -> None:
-    server = stage.server()
+def test_batches_are_refused_in_the_words_of_the_open_server(server: Server) -> None:
     done = TargetJob(jobtype="done", args=[])
     with producer(url(server.port)) as jobs:
         with pytest.raises(FaktroyWorkProtocolError, match="only available in Faktory Enterprise"):
@@ -286,8 +275,7 @@ def test_jobs_pass_through_tls(stage: Stage, ca: trustme.CA) -> None:
     assert worker.ran(1) == {"job-hidden": [100_000, hashlib.sha256(text.encode()).hexdigest()]}
 
 
-def test_a_consumer_that_leaves_is_forgotten(stage: Stage) -> None:
-    server = stage.server()
+def test_a_consumer_that_leaves_is_forgotten(stage: Stage, server: Server) -> None:
     worker = stage.worker("pyfaktory", url(server.port))
     until_counts(server.port, workers=1)
     with producer(url(server.port)) as jobs:

@@ -12,7 +12,6 @@ from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
 from tests.real.kit import KINDS, Stage, counts, eventually, until_counts, url
-from tests.real.producers import push
 from tests.support.server import Server
 
 BEFORE_THE_KILL = 300
@@ -56,8 +55,7 @@ class Pushing(threading.Thread):
         self.unknown = set()
 
 
-def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage) -> None:
-    server = stage.server()
+def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage, server: Server) -> None:
     pushing = Pushing(url(server.port))
     pushing.start()
     eventually(lambda: len(pushing.taken) >= BEFORE_THE_KILL or None, "some hundred jobs")
@@ -75,8 +73,9 @@ def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage) -> None:
     until_counts(server.port, working=0, **{"queue default": 0})
 
 
-def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(stage: Stage) -> None:
-    server = stage.server()
+def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(
+    stage: Stage, server: Server
+) -> None:
     with Client(faktory_url=url(server.port), role="producer") as client:
         producer = Producer(client)
         producer.push(Job(jobtype="boom", args=[], retry=5))
@@ -103,12 +102,13 @@ def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(stage: Stage) -> 
     worker.ran(1)
 
 
-def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(stage: Stage) -> None:
+def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(
+    stage: Stage, server: Server
+) -> None:
     """The pool of `faktory-worker` connects again by itself."""
-    server = stage.server()
     gate = stage.folder / "gate"
     worker = stage.worker("faktory-worker", url(server.port))
-    push(stage, "pyfaktory", url(server.port), "job-long", "wait", str(gate))
+    stage.push("pyfaktory", url(server.port), "job-long", "wait", str(gate))
     worker.said("started")
     server.kill9()
     server.restart()
@@ -117,7 +117,7 @@ def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(stage: Stage) ->
     gate.touch()
     worker.said("ran")
     until_counts(server.port, working=0, total_processed=1, total_failures=0, retries=0)
-    push(stage, "pyfaktory", url(server.port), "job-next", "echo")
+    stage.push("pyfaktory", url(server.port), "job-next", "echo")
     assert list(worker.ran(1)) == ["job-next"]
 
 
@@ -130,12 +130,11 @@ def _stopping(server: Server) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopping_server_lets_workers_finish_and_asks_them_to_leave(
-    stage: Stage, kind: str
+    stage: Stage, kind: str, server: Server
 ) -> None:
-    server = stage.server()
     gate = stage.folder / "gate"
     worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
-    push(stage, "pyfaktory", url(server.port), "job-last", "wait", str(gate))
+    stage.push("pyfaktory", url(server.port), "job-last", "wait", str(gate))
     worker.said("started")
 
     server.process.send_signal(signal.SIGTERM)
@@ -152,19 +151,19 @@ def test_a_stopping_server_lets_workers_finish_and_asks_them_to_leave(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_quiet_worker_takes_no_more_and_leaves_when_asked(stage: Stage, kind: str) -> None:
-    server = stage.server()
+def test_a_quiet_worker_takes_no_more_and_leaves_when_asked(
+    stage: Stage, kind: str, server: Server
+) -> None:
     worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
     control.call(str(server.data), "workers.quiet", {"workers": [WID], "all": False})
-    push(stage, "pyfaktory", url(server.port), "job-left", "echo")
+    stage.push("pyfaktory", url(server.port), "job-left", "echo")
     control.call(str(server.data), "workers.stop", {"workers": [WID], "all": False})
     assert worker.said("stopped")["terminated"]
     worker.wait()
     assert until_counts(server.port, workers=0)["queue default"] == 1
 
 
-def test_a_producer_is_cut_off_at_once_and_the_exit_code_is_zero(stage: Stage) -> None:
-    server = stage.server()
+def test_a_producer_is_cut_off_at_once_and_the_exit_code_is_zero(server: Server) -> None:
     client = Client(faktory_url=url(server.port), role="producer")
     client.connect()
     Producer(client).push(Job(jid="job-kept", jobtype="echo", args=[]))

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from franca.core.broker import Broker
+from franca.core.index import SameName
 from franca.core.keys import key_cost
-from franca.core.life import FLEETING_JOB_BYTES
 from franca.core.model import NEVER, Millis, State, bare_weight
-from franca.core.namesakes import Namesakes
-from franca.core.ready import queue_bytes
+from franca.core.queues import queue_bytes
+from franca.core.volatile import JOB_BYTES
 from franca.engine.engine import Engine
+from tests.sim.actors import Actor
 from tests.sim.disk import Disk
-from tests.sim.puppets.client import Client
 
 READY, LEASED = State.READY, State.LEASED
 
@@ -87,9 +87,9 @@ def nobody_waits_in_vain(broker: Broker) -> None:
 
 def timers_belong_to_something(broker: Broker) -> None:
     """5: a timer that rings has something to ring for."""
-    for members in broker._lease_ends._buckets.values():
+    for members in broker.leases.ends._buckets.values():
         assert all(job.state is LEASED for job in members), "a timer of a lease that is over"
-    for waiting in broker._demand_ends._buckets.values():
+    for waiting in broker.dispatch.demand_ends._buckets.values():
         assert all(d in d.session.demands for d in waiting), "a timer of a demand that is over"
 
 
@@ -104,51 +104,49 @@ def not_asleep(server: Inside, now: Millis) -> None:
 def settled_jobs_are_gone(broker: Broker) -> None:
     """6: memory holds nothing of a job that has ended."""
     assert all(job.state <= LEASED for job in broker.jobs.values()), "an ended job is in memory"
-    for found in broker._by_name.values():
-        jobs = list(found.jobs.values()) if isinstance(found, Namesakes) else [found]
+    for found in broker.index.by_name.values():
+        jobs = list(found.jobs.values()) if isinstance(found, SameName) else [found]
         assert all(job.id in broker.jobs for job in jobs), "a name of a job that is gone"
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
-    held += len(broker._heirs)
+    held += len(broker.lifecycle.successors.by_job)
     assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
-    in_tail = set(broker._waited_for)
-    gone = broker._watchers.keys() - broker.jobs.keys() - in_tail
+    in_tail = set(broker.watches.in_store)
+    gone = broker.watches.by_job.keys() - broker.jobs.keys() - in_tail
     assert not gone, f"jobs that are gone are watched: {gone}"
-    assert in_tail <= broker._watchers.keys(), "jobs that nobody watches are waited for"
+    assert in_tail <= broker.watches.by_job.keys(), "jobs that nobody watches are waited for"
     assert not in_tail & broker.jobs.keys(), "jobs in memory are waited for in the tail"
 
 
 def budgets_add_up(broker: Broker) -> None:
     """What counts against a bound is what is there, and no more."""
     jobs = broker.jobs.values()
-    heirs = sum(map(broker._heir_weight, broker._heirs.values()))
-    held = {
-        "leased": heirs + sum(broker._leased_weight(job) for job in jobs if job.state is LEASED),
-        "heirs": heirs,
-        "large": sum(len(job.body) for job in broker._large.values()),
-        "windows": sum(queue.bytes_held for queue in broker.queues.values()),
-        "queues": sum(queue_bytes(name) for name in broker.queues),
-        "watches": sum(len(watchers) for watchers in broker._watchers.values()),
-        "keys": sum(map(key_cost, (taken for _, taken in broker.keys.items()))),
-        "fleeting": sum(
-            bare_weight(job) + FLEETING_JOB_BYTES for job in jobs if not job.policy.durable
+    waiting = broker.lifecycle.successors
+    successors = sum(map(waiting.weight, waiting.by_job.values()))
+    fleeting = [job for job in jobs if not job.policy.durable]
+    leased = sum(broker.leases.weight(job) for job in jobs if job.state is LEASED)
+    sums = {  # what is counted, and what is there
+        "leased": (broker.leases.bytes, successors + leased),
+        "successors": (broker.lifecycle.successors.bytes, successors),
+        "large": (
+            broker.backlog.large.bytes,
+            sum(len(job.body) for job in broker.backlog.large.jobs.values()),
         ),
+        "windows": (
+            broker.queue_list.windows.bytes_held,
+            sum(queue.bytes_held for queue in broker.queues.values()),
+        ),
+        "queues": (broker.queue_list.bytes, sum(map(queue_bytes, broker.queues))),
+        "watches": (broker.watches.count, sum(map(len, broker.watches.by_job.values()))),
+        "keys": (broker.keys.bytes, sum(key_cost(taken) for _, taken in broker.keys.items())),
+        "fleeting": (broker.volatile.bytes, sum(bare_weight(job) + JOB_BYTES for job in fleeting)),
     }
-    counted = {
-        "leased": broker.leased_bytes,
-        "heirs": broker.heirs_bytes,
-        "large": broker._large_bytes,
-        "windows": broker.windows.bytes_held,
-        "queues": broker.queues_bytes,
-        "watches": broker.watches,
-        "keys": broker.keys.bytes,
-        "fleeting": broker.fleeting_bytes,
-    }
-    assert counted == held, f"counted {counted}, there is {held}"
+    wrong = {name: pair for name, pair in sums.items() if pair[0] != pair[1]}
+    assert not wrong, f"counted, and there: {wrong}"
 
 
-def everybody_heard(puppets: Iterable[object]) -> None:
+def everybody_heard(actors: Iterable[Actor]) -> None:
     """3: who waited for a job on a connection that held has heard its end."""
-    waiting = [p.name for p in puppets if isinstance(p, Client) and not p.is_content()]
+    waiting = [actor.name for actor in actors if not actor.is_content()]
     assert not waiting, f"still waiting: {waiting}"
 
 

@@ -1,23 +1,27 @@
 """The reference store: plain dictionaries of copies, told exactly what a real store is told.
 
-It keeps no object of the broker's, so that nothing the broker does later can leak into it, and it
-believes nothing: a row that is added must be new, one that is changed or goes must be there. A
-group is written, can be read behind, and is then committed or, in a crash, undone.
+It keeps no object of the broker's, so that nothing the broker does later can leak into it: jobs go
+through the rows of the real stores (`franca/store/rows.py`), of which a change writes only the
+columns that may change. And it believes nothing: a row that is added must be new, one that is
+changed or goes must be there. A group is written, can be read behind, and is then committed or, in a
+crash, undone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.known import Known
-from franca.core.model import NEVER, Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
-from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
+from franca.core.stubs import Stub
+from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.store.rows import COLUMN_COUNT, Row, body_row, job_of, life_values, row_of
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL
 READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD
@@ -29,18 +33,13 @@ FIELDS = (
 )  # fmt: skip
 
 
-def copied(job: Job) -> Job:
-    """What a row keeps of a job, sharing nothing that anybody changes."""
-    story = None if job.story is None else [replace(attempt) for attempt in job.story]
-    return replace(job, story=story, timed=False, progress=b"", result=b"", start_by=NEVER)
-
-
 class Disk:
     """Rows on two shelves, settings, schedules and counts, as of the last write."""
 
     def __init__(self, large_body_bytes: int = 2_048) -> None:
         self.large_body_bytes = large_body_bytes
         self.rows: dict[JobId, Job] = {}
+        self._columns: dict[JobId, tuple[Row, Shelf]] = {}
         self.settings: dict[str, QueueSetting] = {}
         self.schedules: dict[str, Schedule] = {}
         self.totals = Totals()
@@ -63,12 +62,12 @@ class Disk:
                 del self.rows[job.id]
         for job in changes.added:
             assert job.id not in self.rows, f"job {job.id} is added twice"
-            self.rows[job.id] = copied(job)
+            self._put(job, row_of(job))
         for jobs, stay in ((changes.updated, True), (changes.moved, False)):
             for job in jobs:
                 there = self.rows[job.id].shelf is job.shelf
                 assert there is stay, f"job {job.id} was on the wrong shelf"
-                self.rows[job.id] = self._with_body(job)
+                self._put_again(job)
         for shelf, gone in ((HELD, changes.gone_held), (TAIL, changes.gone_tail)):
             for job in gone:
                 assert self.rows[job.id].shelf is shelf, f"job {job.id} goes from the wrong shelf"
@@ -80,7 +79,7 @@ class Disk:
             self.settings.pop(name, None)
         for schedule_id in changes.schedules_gone:
             self.schedules.pop(schedule_id, None)
-        self.totals = replace(changes.totals)
+        self.totals = copy(changes.totals)
         return [self._answer(want) for want in wants]
 
     def commit(self) -> None:
@@ -96,7 +95,7 @@ class Disk:
         tail = list(self._on(TAIL))
         waiting = [(job.run_at, job.id) for job in tail if job.state is WAITING]
         return Snapshot(
-            totals=replace(self.totals),
+            totals=copy(self.totals),
             held=[self._light(job) for job in self._on(HELD)],
             tail=_tail_counts(tail),
             first_waiting=min(waiting, default=None),
@@ -109,19 +108,29 @@ class Disk:
         """Rows that fit, as the store's search would find them."""
         found = [job for job in self.rows.values() if _fits(job, query)]
         found.sort(key=lambda job: (job.run_at if query.by_time else 0, job.id))
-        return [copied(job) for job in found[: query.limit]]
+        return [self._read(job.id) for job in found[: query.limit]]
 
-    def _with_body(self, job: Job) -> Job:
-        """A row's new state; a body that is away stays as it was written."""
-        row = copied(job)
+    def _put(self, job: Job, row: Row) -> None:
+        """Have a row and its body, and the job that they stand for."""
+        self._columns[job.id] = (*row, *body_row(job)[1:]), job.shelf
+        self.rows[job.id] = self._read(job.id)
+
+    def _read(self, job_id: JobId) -> Job:
+        row, shelf = self._columns[job_id]
+        return job_of(row, {}, shelf)
+
+    def _put_again(self, job: Job) -> None:
+        """Write what may have changed; a body that is away stays as it was written."""
         if job.away:
             assert not job.body, f"job {job.id} is away and has a body"
-            row.body, row.away = self.rows[job.id].body, False
-        return row
+            job = replace(job, body=self.rows[job.id].body, away=False)
+        columns, _ = self._columns[job.id]
+        life = life_values(job)
+        self._put(job, (*columns[: COLUMN_COUNT - len(life)], *life))
 
     def _light(self, job: Job) -> Job:
         """The job of a row without a large body, unless it is ready to be given to somebody."""
-        light = copied(job)
+        light = self._read(job.id)
         if job.state is not READY and len(job.body) > self.large_body_bytes:
             light.body, light.away = b"", True
         return light
@@ -139,7 +148,7 @@ class Disk:
             rows.sort(key=lambda job: (job.run_at, job.id))
             behind = [job for job in rows if (job.run_at, job.id) > want.mark]
             return [self._light(job) for job in behind[: want.limit]]
-        return [copied(job) for job in behind[: want.limit]]
+        return [self._read(job.id) for job in behind[: want.limit]]
 
     def _on(self, shelf: Shelf) -> Iterable[Job]:
         return (job for job in self.rows.values() if job.shelf is shelf)
@@ -151,12 +160,13 @@ class Disk:
         self._newly_settled |= names
 
     def _keep_undo(self) -> None:
-        rows, settings = dict(self.rows), dict(self.settings)
+        rows, columns, settings = dict(self.rows), dict(self._columns), dict(self.settings)
         schedules, totals = dict(self.schedules), self.totals
         self._newly_settled: set[str] = set()
 
         def undo() -> None:
-            self.rows, self.settings, self.schedules = rows, settings, schedules
+            self.rows, self._columns = rows, columns
+            self.settings, self.schedules = settings, schedules
             self.totals = totals
             self.settled -= self._newly_settled
 
@@ -197,8 +207,13 @@ class Disk:
         assert not waiting or min(waiting) > (line.mark or min(waiting)), "the waiting mark"
         assert {job.queue for job in alone} <= set(broker.queues), "a queue is forgotten"
         assert self.schedules.keys() == broker.schedules.by_id.keys(), "schedules differ"
-        listed = {q.name: q.paused for q in broker.queues.values() if q.listed}
-        assert listed == {s.queue: s.paused for s in self.settings.values()}, "settings differ"
+        listed = {q.name: (q.paused, q.paused_until) for q in broker.queues.values() if q.listed}
+        settings = {s.queue: (s.paused, s.until) for s in self.settings.values()}
+        assert listed == settings, "settings differ"
+        kept = sum(job.state is DEAD and job.policy.keep_dead for job in alone)
+        assert kept == broker.backlog.kept_dead, (
+            f"{kept} dead jobs are kept, not {broker.backlog.kept_dead}"
+        )
 
 
 class Written(Protocol):
@@ -237,8 +252,8 @@ def _fits(job: Job, query: JobQuery) -> bool:
     )
 
 
-def _known(job: Job) -> Known:
-    return Known(
+def _known(job: Job) -> Stub:
+    return Stub(
         job.id, job.queue, job.kind, job.digest, job.run_at, job.state, job.name, job.key,
         job.attempts, job.failures, job.priority,
     )  # fmt: skip
@@ -255,6 +270,7 @@ def _tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
             count.first = min(count.first or key, key)
         elif job.state is DEAD:
             count.dead += 1
+            count.kept_dead += job.policy.keep_dead
         elif job.failures:
             count.retrying += 1
         else:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from random import Random
+from typing import NamedTuple
 
+from franca.core.broker import Broker
 from franca.core.limits import Limits
+from franca.core.model import OnHangUp
+from franca.protocols.service import Service
 from tests.prove import history
 from tests.prove.events import Event, Rules
-from tests.sim import checks, puppets
-from tests.sim.puppets.client import Client
-from tests.sim.world import START, Faults, World, fingerprint
+from tests.sim import checks
+from tests.sim.actors import SOMEDAY, populate
+from tests.sim.world import START, Faults, World
+from tests.support import protocols
+from tests.support.peer import QUEUES
+from tests.support.protocols import PROTOCOLS
 
 STEPS = 1_200
 DRAIN_STEPS = 20_000
@@ -28,23 +34,33 @@ FAR_AHEAD_MS = 60 * 24 * 3_600_000
 """A wall clock on which everything is due that was put off while it went wrong."""
 
 
-@dataclass(slots=True)
-class Life:
+class Life(NamedTuple):
     """What came of a seed."""
 
-    seed: int
-    fingerprint: str
-    jobs: int
-    deliveries: int
-    hours: float
-    crashes: int
-    jumps: int
-    protocols: tuple[str, ...]
+    world: World
+    protocols: list[str]
     violations: list[str]
 
+    @property
+    def hours(self) -> float:
+        return (self.world.now - START) / 3_600_000
 
-def live(seed: int, steps: int = STEPS) -> Life:
-    """Live through a seed. Whatever does not hold is among the violations."""
+
+def _services(broker: Broker, rng: Random) -> dict[str, Service]:
+    """All of them. Somebody serves the queues all the time: EventMQ puts a request for one that
+    nobody has named, or that was removed, into `default`, and no client can tell whether that has happened.
+    """
+    keeper = broker.open_session("keeper", OnHangUp.KEEP, None)
+    for queue in (*QUEUES, SOMEDAY):
+        broker.serve(keeper, queue)
+    return protocols.services(broker, rng)
+
+
+def live(seed: int, only: str = "") -> Life:
+    """Live through a seed, in a world in which this protocol takes part if one is named.
+
+    Whatever does not hold is among the violations.
+    """
     rng = Random(seed)
     jumps = rng.random() < 0.25
     faults = Faults(
@@ -57,34 +73,26 @@ def live(seed: int, steps: int = STEPS) -> Life:
     )
     small = {"window_jobs": 6, "supply_jobs": 3} if rng.random() < 0.6 else {}
     limits = Limits(**small, lease_ms=LEASE_MS)
-    world = World(rng.getrandbits(64), puppets.services, limits, faults)
+    world = World(rng.getrandbits(64), _services, limits, faults)
     # Some worlds speak one language, some two or three: what crosses is worth as much as what does not.
-    protocols = rng.sample(puppets.PROTOCOLS, min(rng.choice((1, 2, 2, 3)), len(puppets.PROTOCOLS)))
-    for protocol in protocols:
-        puppets.of(protocol).populate(world, exact_times=not jumps)
+    spoken = rng.sample(PROTOCOLS, rng.choice((1, 2, 2, 3)))
+    if only and only not in spoken:
+        spoken[0] = only
+    for protocol in spoken:
+        populate(world, protocol, exact_times=not jumps)
     broken: list[str] = []
     try:
-        _storm(world, steps)
+        _storm(world)
         _calm(world)
     except Exception as error:
         broken.append(f"after {world.tally.steps} steps: {type(error).__name__}: {error}")
     else:
         broken += _judge(world, exact_times=not jumps)
-    return Life(
-        seed,
-        fingerprint(world.history),
-        world.tally.jobs,
-        sum(e.op == "fetch" and e.out == "ok" for e in world.history),
-        (world.now - START) / 3_600_000,
-        world.tally.crashes,
-        world.tally.jumps,
-        tuple(sorted(protocols)),
-        broken,
-    )
+    return Life(world, sorted(spoken), broken)
 
 
-def _storm(world: World, steps: int) -> None:
-    for number in range(steps):
+def _storm(world: World) -> None:
+    for number in range(STEPS):
         crashes, jumps = world.tally.crashes, world.tally.jumps
         world.step()
         if world.tally.crashes != crashes:
@@ -96,11 +104,9 @@ def _storm(world: World, steps: int) -> None:
 
 
 def _claims(world: World) -> Iterator[tuple[str, str]]:
-    for puppet in world.puppets:
-        if isinstance(puppet, Client):
-            claim = puppet.claim(world.now)
-            if claim is not None:
-                yield claim
+    for actor in world.actors:
+        if (claim := actor.claim(world.now)) is not None:
+            yield claim
 
 
 def _calm(world: World) -> None:
@@ -108,9 +114,9 @@ def _calm(world: World) -> None:
     world.chaos = False
     if world.tally.jumps:
         world.set_wall(FAR_AHEAD_MS)
-    for puppet in world.puppets:
-        puppet.go_home()
-        puppet.next_at = min(puppet.next_at, world.now + 1)
+    for actor in world.actors:
+        actor.retire()
+        actor.next_at = min(actor.next_at, world.now + 1)
     quiet_since = world.now
     for _ in range(DRAIN_STEPS):
         world.step()
@@ -120,7 +126,7 @@ def _calm(world: World) -> None:
         elif world.now - quiet_since > DRAINED_QUIETLY_MS:
             checks.after_step(world.server, world.now, wall_jumped=False)
             checks.accepted_is_kept(world.tally.accepted, world.disk)
-            checks.everybody_heard(world.puppets)
+            checks.everybody_heard(world.actors)
             return
     raise AssertionError(f"not drained: {world.server.broker.counts()}")
 
@@ -150,12 +156,3 @@ def _judge(world: World, *, exact_times: bool) -> list[str]:
         if ": ".join(sample.split(": ")[:2]) not in dead
         and (sample.startswith("result") or pushes[sample.split(": ")[1]] < 2)
     ]
-
-
-def hunt(seeds: Iterable[int], *, first_only: bool = False) -> Iterator[Life]:
-    """One life after the other; with `first_only`, no more after one in which something broke."""
-    for seed in seeds:
-        life = live(seed)
-        yield life
-        if life.violations and first_only:
-            return

@@ -9,29 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.engine.engine import Engine
-from franca.protocols.conversation import Link, Peer, Service
+from franca.protocols.conversation import Link, Peer
+from franca.protocols.service import Service
 from tests.sim.disk import Disk
 
+if TYPE_CHECKING:
+    from tests.sim.world import Wire
+
 Services = Callable[[Broker, Random], Mapping[str, Service]]
-
-
-class Carrier(Protocol):
-    """The server's end of a wire. `waits_for` is the group behind which its words queue, or 0."""
-
-    waits_for: int
-    link: Link
-
-    def send(self, data: bytes) -> None:
-        """Let the peer have this, some time."""
-
-    def hang_up(self) -> None:
-        """Close it once everything said has arrived."""
 
 
 class Group:
@@ -39,7 +30,7 @@ class Group:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.said: list[tuple[Carrier, bytes]] = []
+        self.said: list[tuple[Wire, bytes]] = []
 
 
 class Server:
@@ -53,7 +44,6 @@ class Server:
         self.broker.restore_at(disk.snapshot(), now)
         self.engine = Engine(self.broker, services(self.broker, Random(seed)), limits)
         self.busy = False
-        self.born_at = now
         self._forming = Group(1)
         self._in_flight = Group(0)
         self._boot = seed
@@ -61,17 +51,17 @@ class Server:
 
     # -- links ------------------------------------------------------------------------------
 
-    def open(self, service: str, carrier: Carrier, now: Millis) -> Link:
+    def open(self, service: str, wire: Wire, now: Millis) -> Link:
         """A peer has connected."""
         self._links += 1
         peer = Peer("127.0.0.1", local=True)
         link = self.engine.open_link(service, f"{self._boot}-{self._links}", peer, now)
-        link.carrier = carrier
+        link.carrier = wire
         return link
 
-    def close(self, carrier: Carrier, now: Millis) -> None:
+    def close(self, wire: Wire, now: Millis) -> None:
         """A peer is gone."""
-        self.engine.close_link(carrier.link, now, unheard=carrier.waits_for != 0)
+        self.engine.close_link(wire.link, now, undelivered=wire.waits_for != 0)
 
     # -- the turn ---------------------------------------------------------------------------
 
@@ -105,19 +95,19 @@ class Server:
     def _speak(self) -> None:
         needed = self.needed_group()
         for link in self.engine.speaking:
-            carrier = cast(Carrier, link.carrier)
+            wire = cast("Wire", link.carrier)
             data = b"".join(link.out)
             link.out.clear()
             if data and link.after_commit and needed is not None:
-                needed.said.append((carrier, data))
-                carrier.waits_for = needed.number
-            elif data and (group := self.group_ahead(carrier)) is not None:
-                group.said.append((carrier, data))
+                needed.said.append((wire, data))
+                wire.waits_for = needed.number
+            elif data and (group := self.group_ahead(wire)) is not None:
+                group.said.append((wire, data))
             elif data:
-                carrier.send(data)
+                wire.send(data)
             link.after_commit = False
-            if link.closing and not carrier.waits_for:
-                carrier.hang_up()
+            if link.closing and not wire.waits_for:
+                wire.hang_up()
         self.engine.speaking.clear()
 
     def needed_group(self) -> Group | None:
@@ -126,16 +116,16 @@ class Server:
             return self._forming
         return self._in_flight if self.busy else None
 
-    def group_ahead(self, carrier: Carrier) -> Group | None:
+    def group_ahead(self, wire: Wire) -> Group | None:
         """The group behind which a peer's words queue, if any."""
-        if not carrier.waits_for:
+        if not wire.waits_for:
             return None
-        return self._in_flight if carrier.waits_for == self._in_flight.number else self._forming
+        return self._in_flight if wire.waits_for == self._in_flight.number else self._forming
 
     def _release(self, group: Group) -> None:
-        for carrier, data in group.said:
-            if carrier.waits_for == group.number:
-                carrier.waits_for = 0
-            carrier.send(data)
-            if carrier.link.closing and not carrier.waits_for:
-                carrier.hang_up()
+        for wire, data in group.said:
+            if wire.waits_for == group.number:
+                wire.waits_for = 0
+            wire.send(data)
+            if wire.link.closing and not wire.waits_for:
+                wire.hang_up()

@@ -1,4 +1,4 @@
-"""T3 in its quick form. The long one: `python -m tests.sim --seeds 1000`, and `--mutants`."""
+"""T3 in its quick form. The long one, and its planted bugs: `make prove`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tests.sim.mutants import MUTANTS, caught_by
 from tests.sim.run import live
 
 
@@ -16,7 +15,7 @@ from tests.sim.run import live
 def test_everything_holds_whatever_goes_wrong(seed: int) -> None:
     life = live(seed)
     assert life.violations == []
-    assert life.jobs > 0
+    assert life.world.tally.jobs > 0
 
 
 def test_the_same_seed_gives_the_same_history() -> None:
@@ -24,11 +23,6 @@ def test_the_same_seed_gives_the_same_history() -> None:
     told = {_replay(seed=17, hash_seed=hash_seed) for hash_seed in ("1", "2", "3")}
     assert len(told) == 1
     assert told != {_replay(seed=18, hash_seed="1")}
-
-
-@pytest.mark.parametrize("name", MUTANTS.names)
-def test_a_planted_bug_is_caught(name: str) -> None:
-    assert caught_by(name) is not None
 
 
 def _replay(seed: int, hash_seed: str) -> str:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,36 +23,21 @@ from tests.prove.events import Event
 from tests.sim.disk import Disk
 from tests.sim.server import Server, Services
 
+if TYPE_CHECKING:
+    from tests.sim.actors import Actor
+
 LOOK_MS = 1_000
 START: Millis = 1_790_000_000_000
 HOUR = 3_600_000
 JUMPS = (HOUR, -HOUR, 24 * HOUR, -24 * HOUR)
 
 
-class Puppet(Protocol):
-    """A peer: it acts when its time comes and hears what arrives."""
-
-    next_at: Millis
-
-    def act(self, now: Millis) -> None:
-        """Do what one does at this moment, and say when to be asked again."""
-
-    def heard(self, data: bytes, now: Millis) -> None:
-        """Bytes from the server."""
-
-    def cut_off(self, now: Millis) -> None:
-        """The connection is gone."""
-
-    def go_home(self) -> None:
-        """The chaos is over: from now on only finish what there is."""
-
-
 class Wire:
     """A connection: bytes on their way in both directions, in order, each piece with its moment."""
 
-    def __init__(self, world: World, puppet: Puppet, name: str) -> None:
+    def __init__(self, world: World, peer: Actor, name: str) -> None:
         self.world = world
-        self.puppet = puppet
+        self.peer = peer
         self.name = name
         self.link: Link
         self.waits_for = 0
@@ -66,7 +51,7 @@ class Wire:
         self.world.put(self.to_client, data)
 
     def say(self, data: bytes) -> None:
-        """The puppet says something."""
+        """The peer says something."""
         if self.open:
             self.world.put(self.to_server, data)
 
@@ -100,11 +85,9 @@ class Tally:
 
     steps: int = 0
     crashes: int = 0
-    drops: int = 0
     jumps: int = 0
-    commits: int = 0
     jobs: int = 0
-    again: int = 0  # requests said by those who say them again: each may have made a job
+    again: bool = False  # whether requests are said again: each may have made a job
     accepted: dict[str, str] = field(default_factory=dict)
     removed: set[str] = field(default_factory=set)
 
@@ -130,8 +113,10 @@ class World:
         self.limits = limits
         self.disk = Disk()
         self.history: list[Event] = []
-        self.names: dict[str, str] = {}  # what the history calls a job that the server named
-        self.puppets: list[Puppet] = []
+        # What the history calls the jobs whose names clients know.
+        self.names: dict[str, str] = {}
+        self.lasting: set[str] = set()  # the names of those among them that outlive a crash
+        self.actors: list[Actor] = []
         self.wires: list[Wire] = []
         self.tally = Tally()
         self.chaos = True
@@ -141,12 +126,12 @@ class World:
         self._wall_ahead = 0
         self.server = self._boot()
 
-    # -- for puppets ------------------------------------------------------------------------
+    # -- for peers --------------------------------------------------------------------------
 
-    def connect(self, puppet: Puppet, service: str) -> Wire:
+    def connect(self, peer: Actor, service: str) -> Wire:
         """A new connection."""
         self._wires += 1
-        wire = Wire(self, puppet, f"c{self._wires}")
+        wire = Wire(self, peer, f"c{self._wires}")
         wire.link = self.server.open(service, wire, self.now)
         self.wires.append(wire)
         return wire
@@ -164,7 +149,7 @@ class World:
             data = data[cut:]
 
     def hang_up(self, wire: Wire) -> None:
-        """The puppet closes its end: what it said last may still arrive, or not."""
+        """The peer closes its end: what it said last may still arrive, or not."""
         self._lose(wire, heard=self.rng.random() < 0.5)
 
     def wall(self) -> Millis:
@@ -180,12 +165,11 @@ class World:
         for wire in self.wires[:]:
             self._move(wire)
         if self.server.busy and self.now >= self._commit_at:
-            self.tally.commits += 1
             self.server.committed(self.now)
             self._begin_commit()
-        for puppet in self.puppets:
-            if puppet.next_at <= self.now:
-                puppet.act(self.now)
+        for actor in self.actors:
+            if actor.next_at <= self.now:
+                actor.act(self.now)
         if self.chaos:
             self._break_something()
         was_busy = self.server.busy
@@ -194,7 +178,7 @@ class World:
             self._begin_commit()
 
     def _next_moment(self) -> Millis:
-        moments = [puppet.next_at for puppet in self.puppets]
+        moments = [actor.next_at for actor in self.actors]
         moments += [at for wire in self.wires if (at := wire.next_at()) is not None]
         if self.server.busy:
             moments.append(self._commit_at)
@@ -214,7 +198,7 @@ class World:
     def _move(self, wire: Wire) -> None:
         """Let arrive what is due on a wire, the server's words first."""
         while wire.open and wire.to_client and wire.to_client[0][0] <= self.now:
-            wire.puppet.heard(wire.to_client.popleft()[1], self.now)
+            wire.peer.heard(wire.to_client.popleft()[1], self.now)
         while wire.open and wire.to_server and wire.to_server[0][0] <= self.now:
             self.server.engine.received(wire.link, wire.to_server.popleft()[1])
         if wire.open and wire.hanging_up and not wire.to_client:
@@ -225,7 +209,6 @@ class World:
     def _break_something(self) -> None:
         rng, faults = self.rng, self.faults
         if rng.random() < faults.drop and self.wires:
-            self.tally.drops += 1
             self._lose(rng.choice(self.wires), heard=rng.random() < 0.5)
         if rng.random() < faults.jump:
             self.tally.jumps += 1
@@ -239,13 +222,13 @@ class World:
         self.server.broker.wall_ahead_ms = ahead
 
     def _lose(self, wire: Wire, *, heard: bool) -> None:
-        """A connection ends; if `heard`, what its puppet said last still arrives."""
+        """A connection ends; if `heard`, what its peer said last still arrives."""
         wire.open = False
         self.wires.remove(wire)
         if heard:
             for _, data in wire.to_server:
                 self.server.engine.received(wire.link, data)
-        wire.puppet.cut_off(self.now)
+        wire.peer.cut_off(self.now)
         self.server.close(wire, self.now)
 
     def crash(self) -> None:
@@ -264,7 +247,7 @@ class World:
         wires, self.wires = self.wires, []
         for wire in wires:
             wire.open = False
-            wire.puppet.cut_off(self.now)
+            wire.peer.cut_off(self.now)
         before = self.now
         self.now += self.rng.randrange(1, 5_000)
         self.server = self._boot()

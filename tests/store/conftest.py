@@ -1,4 +1,4 @@
-"""A store of SQLite in a folder of its own, for those who ask for no other."""
+"""A store in a folder of its own: of SQLite, for those who ask for no other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from franca.store.memory import MemoryStore
+from franca.store.port import Store
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, closed_and_opened
+from tests.store.kit import Desk, killed_and_copied, sqlite_desk
+
+ENDED_JOBS = 10
 
 
 @pytest.fixture
@@ -17,7 +21,21 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def desk(path: str) -> Iterator[Desk]:
-    desk = Desk(SqliteStore(path, ended_jobs=10), closed_and_opened)
+def desk(request: pytest.FixtureRequest, path: str) -> Iterator[Desk]:
+    """A test may be parametrised with where jobs are kept, and how the server before it ended."""
+    kept = getattr(request, "param", "sqlite, stopped")
+    if kept == "memory":
+        desk = Desk(MemoryStore(ended_jobs=ENDED_JOBS), lambda store: store)
+    else:
+        desk = sqlite_desk(path, ended_jobs=ENDED_JOBS)
+    if kept == "sqlite, killed":
+        desk.opened_anew = _killed
     yield desk
     desk.close()
+
+
+def _killed(store: Store) -> Store:
+    assert isinstance(store, SqliteStore)
+    heir = killed_and_copied(store, Path(store.path).parent / "heir", ended_jobs=ENDED_JOBS)
+    store.close()
+    return heir

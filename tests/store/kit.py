@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from franca.core import model as core
 from franca.core.changes import Changes, Totals
-from franca.core.model import Attempt, Backoff, Job, JobQuery, Millis, Policy, Shelf, State, weigh
-from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store
 from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore
@@ -22,44 +22,33 @@ LARGE = 5_000
 UNSTORED = frozenset({"ended_at", "result", "progress", "timed", "weight"})
 """What no row of a live job need keep: the first two are for ended jobs, the rest is for memory."""
 BEGIN = (-(2**63), -(2**63))
-LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
+ALL = 1_000_000
+LIVE = (core.State.WAITING, core.State.READY, core.State.LEASED, core.State.DEAD)
 
 Fields = dict[str, Any]
 
 
-def a_job(job_id: int, **fields: Any) -> Job:
+def a_job(job_id: int, **fields: Any) -> core.Job:
     """A ready job in memory, with any fields that are given."""
-    values: Fields = {
-        "queue": "q",
-        "kind": "k",
-        "name": f"name-{job_id}",
-        "key": "",
-        "body": b"body-%d" % job_id,
-        "media": "bytes",
-        "origin": "o",
-        "policy": Policy(),
-        "priority": 0,
-        "created_at": 1_000,
-        "place": job_id,
-        "shelf": Shelf.HELD,
-        **fields,
-    }
-    job = Job(id=job_id, **values)
-    weigh(job)
+    texts = {"queue": "q", "kind": "k", "name": f"name-{job_id}", "key": "", "origin": "o"}
+    content: Fields = {"body": b"body-%d" % job_id, "media": "bytes", "policy": core.Policy()}
+    numbers = {"priority": 0, "created_at": 1_000, "place": job_id, "shelf": core.Shelf.HELD}
+    job = core.Job(id=job_id, **(texts | content | numbers | fields))
+    core.weigh(job)
     return job
 
 
-def tailed(job_id: int, **fields: Any) -> Job:
+def tailed(job_id: int, **fields: Any) -> core.Job:
     """A ready job of the tail."""
-    return a_job(job_id, shelf=Shelf.TAIL, **fields)
+    return a_job(job_id, shelf=core.Shelf.TAIL, **fields)
 
 
-def odd_jobs() -> list[Job]:
+def odd_jobs() -> list[core.Job]:
     """Jobs that a careless store would change."""
-    policy = Policy(-1, 3, True, False, Backoff.POWER, BIG, 60_000, True, True, True)
+    policy = core.Policy(-1, 3, True, False, core.Backoff.POWER, BIG, 60_000, True, True, True)
     story = [
-        Attempt("w\0ü", 1, BIG, "failed", "E", "ütext\0", ["line 1", "ß\n"]),
-        Attempt("", 0, 0, ""),
+        core.Attempt("w\0ü", 1, BIG, core.Outcome.FAILED, "E", "ütext\0", ["line 1", "ß\n"]),
+        core.Attempt("", 0, 0, core.Outcome.LOST),
     ]
     return [
         a_job(1, body=b"", extra=b""),
@@ -70,20 +59,20 @@ def odd_jobs() -> list[Job]:
             5, created_at=BIG, priority=-BIG, place=BIG, run_at=BIG, ready_at=BIG, until=BIG,
             started_at=BIG, failed_at=BIG, start_by=BIG, attempts=BIG, failures=BIG, losses=BIG, digest=-BIG,
         ),
-        a_job(6, state=State.LEASED, holder="w\0é", bound=True, attempts=1, until=9),
-        a_job(7, state=State.WAITING, run_at=77, failures=2, attempts=2, story=story),
+        a_job(6, state=core.State.LEASED, holder="w\0é", bound=True, attempts=1, until=9),
+        a_job(7, state=core.State.WAITING, run_at=77, failures=2, attempts=2, attempt_log=story),
         a_job(8, media="json-args", origin="elsewhere", body=b"x" * LARGE, policy=policy),
         a_job(BIG, body=b"y" * 2_048),
         a_job(9, body=b"z" * 2_049),
     ]  # fmt: skip
 
 
-def fields_of(job: Job, *besides: str) -> Fields:
+def fields_of(job: core.Job, *besides: str) -> Fields:
     """Everything a store keeps of a live job, and equal only if it is."""
     return {name: value for name, value in asdict(job).items() if name not in UNSTORED | {*besides}}
 
 
-def all_fields(jobs: Iterable[Job]) -> dict[int, Fields]:
+def all_fields(jobs: Iterable[core.Job]) -> dict[int, Fields]:
     """The same of many, by id; an id that comes twice is an error."""
     found: dict[int, Fields] = {}
     for job in jobs:
@@ -92,25 +81,25 @@ def all_fields(jobs: Iterable[Job]) -> dict[int, Fields]:
     return found
 
 
-def light_fields(jobs: Iterable[Job]) -> dict[int, Fields]:
+def light_fields(jobs: Iterable[core.Job]) -> dict[int, Fields]:
     """All fields, but for large bodies of jobs that are not ready: a store may leave them out."""
     jobs = list(jobs)
     found = all_fields(jobs)
     for job in jobs:
-        if job.away or (job.state is not State.READY and len(job.body) > BODY_APART_BYTES):
+        if job.away or (job.state is not core.State.READY and len(job.body) > BODY_APART_BYTES):
             found[job.id] |= {"body": b"", "away": True}
     return found
 
 
-def copy(job: Job, **changed: Any) -> Job:
+def copy(job: core.Job, **changed: Any) -> core.Job:
     """Another object with the same content, except for what is given."""
-    return replace(job, story=list(job.story) if job.story is not None else None, **changed)
+    return replace(job, **{"attempt_log": job.attempt_log and list(job.attempt_log)} | changed)
 
 
 class Nobody:
     """A recaller that takes nothing."""
 
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+    def recalled(self, query: core.JobQuery, jobs: list[core.Job], now: core.Millis) -> None:
         raise AssertionError("the store does not call anybody")
 
 
@@ -119,7 +108,7 @@ class Desk:
 
     def __init__(self, store: Store, opened_anew: Callable[[Store], Store]) -> None:
         self.store = store
-        self._opened_anew = opened_anew
+        self.opened_anew = opened_anew
         self.totals = Totals()
         self.snapshot: Snapshot = store.open()
         self.is_open = True
@@ -130,7 +119,7 @@ class Desk:
         assert isinstance(self.store, SqliteStore)
         return self.store
 
-    def write(self, *wants: Want, **changes: Any) -> list[list[Job]]:
+    def write(self, *wants: Want, **changes: Any) -> list[list[core.Job]]:
         """One group; what was wanted behind it."""
         changes.setdefault("totals", self.totals)
         supplied = self.store.write(Changes(**changes), wants)
@@ -141,7 +130,7 @@ class Desk:
         """Close the store, open it again, and remember what it says."""
         if self.is_open:
             self.is_open = False
-            self.store = self._opened_anew(self.store)
+            self.store = self.opened_anew(self.store)
         self.snapshot = self.store.open()
         self.is_open = True
         return self.snapshot
@@ -163,58 +152,35 @@ class Desk:
         """The held jobs as a new server would find them."""
         return light_fields(self.reopen().held)
 
-    def ready(self, queue: str = "q", at_once: int = 1_000) -> list[Job]:
-        """The whole tail of a queue, as a server that drains it would be supplied."""
-        return list(self._walk(lambda mark: SupplyReady(queue, mark, at_once), _place, at_once))
+    def ready(self, queue: str = "q") -> list[core.Job]:
+        """The whole tail of a queue."""
+        return self.write(SupplyReady(queue, BEGIN, ALL))[0]
 
-    def waiting(self, at_once: int = 1_000) -> list[Job]:
+    def waiting(self) -> list[core.Job]:
         """All waiting jobs of the tail, in the order of their time."""
-        return list(self._walk(lambda mark: SupplyWaiting(mark, at_once), _time, at_once))
+        return self.write(SupplyWaiting(BEGIN, ALL))[0]
 
     def live(self) -> dict[int, Fields]:
         """Every job on either shelf, wherever it is in its life."""
-        return all_fields(self.recall(states=LIVE, limit=1_000_000))
+        return all_fields(self.recall(states=LIVE, limit=ALL))
 
-    def recall(self, **query: Any) -> list[Job]:
+    def recall(self, **query: Any) -> list[core.Job]:
         """What a recall finds."""
-        return self.write(Recall(JobQuery(**query), Nobody()))[0]
+        return self.write(Recall(core.JobQuery(**query), Nobody()))[0]
 
     def find(self, **query: Any) -> list[int]:
         """The ids that a search finds, in its order."""
-        return [job.id for job in self.store.find(JobQuery(**query))]
-
-    def _walk(
-        self,
-        want: Callable[[tuple[int, int]], Want],
-        key: Callable[[Job], tuple[int, int]],
-        at_once: int,
-    ) -> Iterator[Job]:
-        mark = BEGIN
-        while jobs := self.write(want(mark))[0]:
-            yield from jobs
-            if len(jobs) < at_once:
-                return
-            mark = key(jobs[-1])
+        return [job.id for job in self.store.find(core.JobQuery(**query))]
 
 
-def _place(job: Job) -> tuple[int, int]:
-    return (job.priority, job.place)
+def sqlite_desk(path: str | Path, **options: Any) -> Desk:
+    """A desk whose store is stopped in an orderly way and opened again, with the same options."""
 
+    def opened_anew(store: Store) -> Store:
+        store.close()
+        return SqliteStore(str(path), **options)
 
-def _time(job: Job) -> tuple[int, int]:
-    return (job.run_at, job.id)
-
-
-def same_object(store: Store) -> Store:
-    """Opening a store in memory again is asking the same one."""
-    return store
-
-
-def closed_and_opened(store: Store) -> Store:
-    """The next server's view after an orderly stop."""
-    assert isinstance(store, SqliteStore)
-    store.close()
-    return SqliteStore(store.path)
+    return Desk(SqliteStore(str(path), **options), opened_anew)
 
 
 def killed_and_copied(store: SqliteStore, into: Path, **options: Any) -> SqliteStore:

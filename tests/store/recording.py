@@ -52,14 +52,14 @@ def main() -> None:
 
     group.FLUSHED_ROWS = 1  # so that tables are put aside
     sweep.SWEPT_ROWS = 10  # and emptied a little at a time
-    announce = Server._announce_ready
+    catch = Server._catch_signals
 
     def ready(server: Server) -> None:
         os.truncate(os.environ[VARIABLE], 0)
         _seen.clear()
-        announce(server)
+        catch(server)
 
-    Server._announce_ready = ready  # type: ignore
+    Server._catch_signals = ready  # type: ignore
     sys.argv[0] = "franca"
     product()
 

@@ -7,7 +7,7 @@ from zlib import crc32
 import msgspec
 import pytest
 
-from franca.core.model import Attempt, Backoff, Job, Policy, Shelf, State
+from franca.core.model import Attempt, Backoff, Job, Outcome, Policy, Shelf, State
 from franca.store.ended import Ended
 from franca.store.rows import job_of, row_of
 from tests.store.kit import all_fields, odd_jobs
@@ -15,16 +15,16 @@ from tests.store.kit import all_fields, odd_jobs
 WRITTEN: dict[type[msgspec.Struct], str] = {
     Job: (
         "id queue kind name key body media origin policy priority created_at extra state place run_at "
-        "ready_at start_by started_at until holder bound timed attempts failures losses failed_at story "
+        "ready_at start_by started_at until holder bound timed attempts failures losses failed_at attempt_log "
         "ended_at result progress shelf digest"
     ),
     Policy: (
-        "failures losses loss_is_failure bury backoff delay_ms lease_ms durable dies_unwatched fails_watched"
+        "max_failures max_losses loss_is_failure bury backoff delay_ms lease_ms durable dies_unwatched no_retry_if_watched"
     ),
-    Attempt: "holder started_at ended_at how error_kind error_text trace",
+    Attempt: "holder started_at ended_at outcome error_kind error_text trace",
     Ended: (
         "id queue kind name state origin media priority created_at ready_at started_at ended_at holder "
-        "attempts failures losses story body result"
+        "attempts failures losses attempt_log body result"
     ),
 }
 
@@ -48,8 +48,8 @@ def test_a_piece_without_the_newest_fields_is_read_with_their_defaults() -> None
     job = odd_jobs()[0]
     *values, piece, _ = row_of(job)
     fields = msgspec.msgpack.decode(piece)
-    assert Job.__struct_fields__[-2:] == ("away", "weight")  # the last one is found out anew
-    older = msgspec.msgpack.encode(fields[:-2])
+    assert Job.__struct_fields__[-3:] == ("away", "weight", "expiries")
+    older = msgspec.msgpack.encode(fields[:-3])
     found = job_of((*values, older, crc32(older), None, None), {}, Shelf.HELD)
     assert all_fields([found]) == all_fields([job])
 
@@ -57,12 +57,12 @@ def test_a_piece_without_the_newest_fields_is_read_with_their_defaults() -> None
 def test_a_row_of_the_first_release_is_read_as_what_it_was() -> None:
     row = bytes.fromhex(
         "dc00200aa171a16ba16ea179c403626f64a56279746573a16f9a030ac2c301cd03e800c3c2c20001"
-        "c40201ff01020304050607a17cc3c2030405099197a1770102a166a145a17491a16c0ac400c400010b"
+        "c40201ff01020304050607a17cc3c2030405099197a1770102a66661696c6564a145a17491a16c0ac400c400010b"
     )
     job = Job(
         10, "q", "k", "n", "y", b"bod", "bytes", "o", Policy(3, 10, False, True, Backoff.POWER, 1_000), 0, 1,
         b"\x01\xff", State.READY, 2, 3, 4, 5, 6, 7, "|", True, False, 3, 4, 5, 9,
-        [Attempt("w", 1, 2, "f", "E", "t", ["l"])], 10, b"", b"", Shelf.HELD, 11,
+        [Attempt("w", 1, 2, Outcome.FAILED, "E", "t", ["l"])], 10, b"", b"", Shelf.HELD, 11,
     )  # fmt: skip
     found = msgspec.msgpack.decode(row, type=Job)
     assert all_fields([found]) == all_fields([job])

@@ -15,6 +15,7 @@ import pytest
 from franca.core.changes import Changes, QueueSetting
 from franca.core.model import Job, JobQuery, NewJob, Policy, Schedule, State
 from franca.store import files, migrate
+from franca.store.memory import MemoryStore
 from franca.store.port import StoreDamaged, StoreError
 from franca.store.rows import LIFE, life_values
 from franca.store.sqlite import SqliteStore
@@ -23,10 +24,10 @@ from tests.store.kit import (
     Desk,
     a_job,
     all_fields,
-    closed_and_opened,
     copy,
     killed_and_copied,
     odd_jobs,
+    sqlite_desk,
     tailed,
 )
 
@@ -80,7 +81,7 @@ def test_a_group_that_was_written_and_not_committed_is_not_there(
 @pytest.mark.parametrize("name", ["50% full", "what?mode=memory", "a#b", "ü €", "-wal"])
 def test_any_name_of_a_directory_will_do(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    desk = Desk(SqliteStore(str(tmp_path / name / "store.db")), closed_and_opened)
+    desk = sqlite_desk(tmp_path / name / "store.db")
     desk.write(added=[a_job(1)])
     assert desk.find() == [1]
     desk.store.backup(str(tmp_path / name / "copy"))
@@ -117,7 +118,7 @@ def test_a_server_killed_while_it_makes_its_store_leaves_nothing_behind(path: st
     with pytest.raises(Killed):
         SqliteStore(path, step=kill_at("migrate")).open()
     assert not os.path.exists(path)
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     desk.write(added=[a_job(1)])
     assert list(desk.held()) == [1]
     desk.close()
@@ -161,11 +162,11 @@ def stocked(desk: Desk) -> None:
     desk.write(
         added=[
             a_job(1),
-            a_job(2, body=b"h" * LARGE, story=odd_jobs()[6].story),
+            a_job(2, body=b"h" * LARGE, attempt_log=odd_jobs()[6].attempt_log),
             *(tailed(n, priority=n % 3, place=n) for n in range(11, 19)),
             tailed(19, body=b"t" * LARGE),
             tailed(20, state=State.WAITING, run_at=5),
-            tailed(21, state=State.DEAD, run_at=5, policy=Policy(failures=3)),
+            tailed(21, state=State.DEAD, run_at=5, policy=Policy(max_failures=3)),
         ],
         ended=[a_job(3, state=State.DONE)],
         queues_saved=[QueueSetting("q", False), QueueSetting("paused", True)],
@@ -232,7 +233,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_was_not_written_by_us_is_refused(path: str, damage: str) -> None:
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     stocked(desk)
     walk(desk)
     desk.sqlite._db.execute(damage)
@@ -326,7 +327,7 @@ def test_a_log_without_its_file_is_refused(desk: Desk, tmp_path: Path) -> None:
 
 
 def test_no_history_may_be_kept(path: str) -> None:
-    desk = Desk(SqliteStore(path, ended_jobs=0), closed_and_opened)
+    desk = sqlite_desk(path, ended_jobs=0)
     desk.write(ended=[a_job(1, state=State.DONE)])
     assert desk.find() == []
     assert desk.held() == {}
@@ -342,7 +343,7 @@ def test_a_backup_is_whole_and_opens(desk: Desk, tmp_path: Path) -> None:
     target = str(tmp_path / "copy.db")
     desk.store.backup(target)
     desk.write(added=[a_job(100)])
-    restored = Desk(SqliteStore(target), closed_and_opened)
+    restored = sqlite_desk(target)
     expected = desk.live()
     del expected[100]
     assert restored.live() == expected
@@ -362,6 +363,11 @@ def test_a_backup_is_of_what_is_committed_and_hinders_nobody(desk: Desk, tmp_pat
     assert [job.id for job in copied.open().held] == [1]
     copied.close()
     assert list(desk.held()) == [1, 2]
+
+
+def test_what_is_in_memory_cannot_be_backed_up(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="memory"):
+        MemoryStore().backup(str(tmp_path / "copy"))
 
 
 def test_a_backup_takes_the_place_of_nothing(desk: Desk, tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import asdict
 
 from franca.core.model import State
-from franca.core.tail import Snapshot
+from franca.core.wants import Snapshot
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, closed_and_opened, tailed
+from tests.store.kit import sqlite_desk, tailed
 
 PAGE_BYTES = 4_096
 
@@ -30,7 +30,7 @@ def entries(page: bytes) -> range:
 @pytest.mark.parametrize("index", ["tail_ready", "tail_timed", "tail_states"])
 def test_an_entry_that_is_not_what_was_written_changes_no_count(tmp_path: Path, index: str) -> None:
     path = tmp_path / "store.db"
-    desk = Desk(SqliteStore(str(path)), closed_and_opened)
+    desk = sqlite_desk(path)
     desk.write(
         added=[
             *(tailed(n, queue="ab"[n > 4], priority=n % 2, place=n) for n in range(8)),

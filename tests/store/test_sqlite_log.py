@@ -7,8 +7,7 @@ import os
 import pytest
 
 from franca.store import files, sqlite
-from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, a_job, closed_and_opened, odd_jobs
+from tests.store.kit import Desk, a_job, odd_jobs, sqlite_desk
 
 
 def churn(desk: Desk, groups: int, size: int = 1_000, jobs: int = 20) -> int:
@@ -61,7 +60,7 @@ def test_a_log_that_grew_in_one_go_is_cut_when_it_begins_anew(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LOG_BYTES_KEPT", 200_000)
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     desk.write(added=[a_job(1, body=b"b" * 2_000_000)])
     assert os.path.getsize(f"{path}-wal") > 2_000_000
     desk.store.tidy()

@@ -88,7 +88,7 @@ def live(server: Server, folder: Path) -> None:
                 periodic.submit("func", f"name-{number}", b"w")
             periodic.dump()
             periodic.drop("func")
-        push(faktory, 3_000, "purged")
+        push(faktory, 300, "purged")
         faktory.call("QUEUE REMOVE purged").checked()
         wait_for_sweeps(server)
         faktory.call("FLUSH").checked()

@@ -14,9 +14,9 @@ import pytest
 
 from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery
-from franca.store.port import Store, StoreError, StoreFull
+from franca.store.port import StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, a_job, all_fields
+from tests.store.kit import Desk, a_job, all_fields, sqlite_desk
 
 MIB = 1 << 20
 
@@ -40,11 +40,7 @@ def reserve() -> Reserve:
 
 @pytest.fixture
 def desk(tmp_path: Path, reserve: Reserve) -> Iterator[Desk]:
-    def opened_anew(store: Store) -> Store:
-        store.close()
-        return SqliteStore(str(tmp_path / "store.db"), make_room=reserve)
-
-    desk = Desk(SqliteStore(str(tmp_path / "store.db"), make_room=reserve), opened_anew)
+    desk = sqlite_desk(tmp_path / "store.db", make_room=reserve)
     yield desk
     desk.close()
 
@@ -280,11 +276,7 @@ def test_on_a_full_disk_jobs_can_still_end_and_their_room_is_used_again(small_di
         ballast.unlink()
         return True
 
-    def opened_anew(store: Store) -> Store:
-        store.close()
-        return SqliteStore(str(small_disk / "store.db"), make_room=drop)
-
-    desk = Desk(SqliteStore(str(small_disk / "store.db"), make_room=drop), opened_anew)
+    desk = sqlite_desk(small_disk / "store.db", make_room=drop)
     jobs: list[Job] = []
     while ballast.exists():
         batch = many(len(jobs) + 1, 5)

@@ -9,18 +9,17 @@ from itertools import pairwise
 import pytest
 
 from franca.core.model import Job
-from franca.store import files, shrink
+from franca.store import files, sweep
 from franca.store.port import StoreError
-from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, a_job, all_fields, closed_and_opened, tailed
+from tests.store.kit import Desk, a_job, all_fields, sqlite_desk, tailed
 
 MIB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
 def few_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shrink, "SPARE_PAGES", 64)
-    monkeypatch.setattr(shrink, "STEP_PAGES", 100)
+    monkeypatch.setattr(sweep, "SPARE_PAGES", 64)
+    monkeypatch.setattr(sweep, "STEP_PAGES", 100)
 
 
 def size(desk: Desk) -> int:
@@ -86,13 +85,13 @@ def without_auto_vacuum(path: str) -> None:
 def test_a_small_file_of_an_earlier_release_is_written_anew_at_the_start(
     path: str, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     desk.write(added=many(500))
     desk.close()
     without_auto_vacuum(path)
     if not small:
         monkeypatch.setattr(files, "WRITTEN_ANEW_BYTES", 1_000)
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     assert desk.live() == all_fields(many(500))
     desk.write(flushed=True)
     desk.sweep()
@@ -101,7 +100,7 @@ def test_a_small_file_of_an_earlier_release_is_written_anew_at_the_start(
 
 
 def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None:
-    desk = Desk(SqliteStore(path), closed_and_opened)
+    desk = sqlite_desk(path)
     jobs = many()
     desk.write(added=jobs)
     desk.write(gone_tail=jobs[10:])
@@ -110,13 +109,23 @@ def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None
     assert not files.gives_room_back(path)
     files.compact(path, 1 << 40)
     assert files.gives_room_back(path)
-    anew = Desk(SqliteStore(path), closed_and_opened)
+    anew = sqlite_desk(path)
     assert anew.live() == all_fields(jobs[:10])
     anew.close()
 
 
-def test_a_file_that_somebody_reads_is_not_replaced(desk: Desk, path: str) -> None:
+def test_a_file_that_somebody_reads_is_not_replaced(
+    desk: Desk, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its log stays, and would be taken for that of the new file, whose pages are others."""
+    connect = files.connect
+
+    def connect_without_patience(path: str) -> sqlite3.Connection:
+        db = connect(path)
+        db.execute("PRAGMA busy_timeout = 0")
+        return db
+
+    monkeypatch.setattr(files, "connect", connect_without_patience)
     desk.write(added=many(10))
     desk.close()
     reader = sqlite3.connect(path)
@@ -127,6 +136,6 @@ def test_a_file_that_somebody_reads_is_not_replaced(desk: Desk, path: str) -> No
         files.compact(path, 1 << 40)
     reader.close()
     assert os.stat(path).st_ino == inode
-    anew = Desk(SqliteStore(path), closed_and_opened)
+    anew = sqlite_desk(path)
     assert anew.live() == all_fields(many(10))
     anew.close()

@@ -11,7 +11,7 @@ from franca.core.broker import Broker
 from franca.core.events import Granted
 from franca.core.limits import Limits
 from franca.core.model import Demand, NewJob, OnHangUp, Policy
-from franca.core.tail import SupplyReady
+from franca.core.wants import SupplyReady
 from franca.store.rows import POLICIES_MAX
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import Desk, tailed

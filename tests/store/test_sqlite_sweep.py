@@ -209,7 +209,6 @@ def test_many_held_jobs_are_gone_at_once_and_their_rows_later(desk: Desk, tmp_pa
     for heir in killed_at_every_step(desk, tmp_path):
         assert list(heir.held()) == [104]
         assert heir.find(limit=99) == [101, 102, 103, 104]
-        assert [c.queue for c in heir.store.counts()] == ["other", "q"]
     assert rows_of(desk, "jobs") == 1
     assert rows_of(desk, "gone") == 0
 
@@ -308,7 +307,7 @@ def test_a_search_does_not_list_what_is_swept_while_it_looks(
     desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in jobs])
     read_page = search.read_page
 
-    def swept_meanwhile(db: sqlite3.Connection, *arguments: Any) -> search.Page:
+    def swept_meanwhile(db: sqlite3.Connection, *arguments: Any) -> object:
         db.execute("SELECT count(*) FROM jobs").fetchone()
         desk.sweep()
         return read_page(db, *arguments)

@@ -69,7 +69,7 @@ def test_a_search_of_many_pages_looks_at_no_more_of_them(desk: Desk) -> None:
 
     def page(*_: object, **__: object) -> tuple[list[object], int]:
         pages.append(1)
-        store._threads.ending = True
+        store._readers.ending = True
         return [], 1
 
     store._reading._page = page  # type: ignore[assignment,method-assign]
@@ -89,14 +89,14 @@ def test_a_copy_that_a_stop_ends_leaves_nothing_behind(desk: Desk, tmp_path: Pat
     target = tmp_path / "copies" / "copy.db"
     target.parent.mkdir()
     seen: list[list[str]] = []
-    store, check = desk.sqlite, desk.sqlite._check_stop
+    store, check = desk.sqlite, desk.sqlite._readers.check
 
     def stop_after_three() -> None:
         seen.append(sorted(path.name for path in target.parent.iterdir()))
-        store._threads.ending = len(seen) > 2
+        store._readers.ending = len(seen) > 2
         check()
 
-    store._check_stop = stop_after_three  # type: ignore[method-assign]
+    store._readers.check = stop_after_three  # type: ignore[method-assign]
     with pytest.raises(StoreError, match="stopping"):
         store.backup(str(target))
     assert "copy.db" + files.PARTIAL in seen[-1]
@@ -114,12 +114,14 @@ def test_a_copy_is_of_one_moment_whatever_is_written_meanwhile(desk: Desk, tmp_p
     def write_more() -> None:
         nonlocal steps
         steps += 1
-        desk.write(added=[a_job(1_000 + steps)])
         if steps == 1:
+            return  # the copy has not begun
+        desk.write(added=[a_job(1_000 + steps)])
+        if steps == 2:
             with pytest.raises(StoreError, match="another backup"):
                 store.backup(target)
 
-    store._check_stop = write_more  # type: ignore[method-assign]
+    store._readers.check = write_more  # type: ignore[method-assign]
     store.backup(target)
     copy = SqliteStore(target)
     assert [job.id for job in copy.open().held] == list(range(1, 200))

@@ -17,16 +17,21 @@ from franca.core.events import Granted
 from franca.core.limits import Limits
 from franca.core.model import Demand, Job, JobQuery, Millis, OnHangUp
 from franca.core.names import renamed, text_of
-from franca.store import renaming
+from franca.store import migrate
 from franca.store.migrate import migrations
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
 from tests.sim.disk import write_out
 
 FOLDER = Path(__file__).parent / "fixtures"
+"""Data directories of earlier commits, and what is in them.
+
+They were made with those commits' packages, by a program that the history keeps:
+`git log -- tests/store/fixtures/make.py`.
+"""
 NOW: Millis = 1_700_000_000_000
 LIMITS = Limits(window_jobs=6, supply_jobs=2, due_jobs=5, recent_names=50)
-COMMITS = ("6424626",)
+COMMITS = ("6424626", "4665859")
 
 
 class Killed(Exception):
@@ -66,7 +71,7 @@ def shown(job: Job, names: set[str]) -> dict[str, Any]:
 def test_the_same_jobs_counts_schedules_and_order(
     commit: str, page_jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(renaming, "PAGE_JOBS", page_jobs)
+    monkeypatch.setattr(migrate, "PAGE_JOBS", page_jobs)
     path, expected = unpacked(commit, tmp_path)
     store = SqliteStore(path)
     snapshot = store.open()

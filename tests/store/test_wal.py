@@ -14,7 +14,7 @@ from franca.core.changes import Changes
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
 from franca.store.wal import check_log, reach_in_index
-from tests.store.kit import Desk, a_job, closed_and_opened
+from tests.store.kit import a_job, sqlite_desk
 
 HEADER = 32
 FRAME_HEADER = 24
@@ -30,7 +30,7 @@ class Crashed:
         folder.mkdir()
         source = folder / "alive"
         source.mkdir()
-        desk = Desk(SqliteStore(str(source / "store.db")), closed_and_opened)
+        desk = sqlite_desk(source / "store.db")
         desk.write(added=[a_job(1_000)])
         self.ends: list[int] = []  # pages in the log after each group
         for number in range(groups):
@@ -125,7 +125,7 @@ def test_an_index_that_is_not_one_says_nothing(crashed: Crashed, content: bytes)
 
 
 def test_what_an_older_log_left_behind_the_end_does_not_matter(tmp_path: Path) -> None:
-    desk = Desk(SqliteStore(str(tmp_path / "store.db")), closed_and_opened)
+    desk = sqlite_desk(tmp_path / "store.db")
     for number in range(8):
         desk.write(added=[a_job(number + 1, body=b"b" * 1_500)])
     desk.store.tidy()

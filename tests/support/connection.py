@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from tests.support.scoped import Scoped
 
+M = TypeVar("M")
 
-class Connection(Scoped):
-    """Bytes to and from a port, or the path of a unix socket.
+
+class Connection(Scoped, Generic[M]):
+    """Bytes to, and messages from, a port or the path of a unix socket.
 
     `OSError` when the connection ends, or the timeout passes, before what is waited for has come.
+    Messages that were not asked for are kept in `aside` until they are.
     """
 
     read_size = 1 << 16
@@ -29,6 +34,7 @@ class Connection(Scoped):
             self._socket.settimeout(timeout)
             self._socket.connect(str(where))
         self._unread = bytearray()
+        self.aside: list[M] = []
 
     def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are, whole message or not."""
@@ -45,7 +51,29 @@ class Connection(Scoped):
         """Hang up without a word."""
         self._socket.close()
 
+    def cut(self) -> M | None:
+        """Take the next whole message off `_unread`; None until it is there."""
+        raise NotImplementedError
+
+    def read(self) -> M:
+        """The next message that comes."""
+        return self._read()
+
+    def next_of(self, wanted: Callable[[M], bool]) -> M:
+        """The next message that is wanted, of those aside or of those that come."""
+        for place, message in enumerate(self.aside):
+            if wanted(message):
+                return self.aside.pop(place)
+        while not wanted(message := self._read()):
+            self.aside.append(message)
+        return message
+
     # -- for those who are built on it -----------------------------------------------------------
+
+    def _read(self) -> M:
+        while (message := self.cut()) is None:
+            self._fill()
+        return message
 
     def _fill(self) -> None:
         data = self._socket.recv(self.read_size)
@@ -53,14 +81,9 @@ class Connection(Scoped):
             raise ConnectionResetError("the server hung up")
         self._unread += data
 
-    def _need(self, size: int) -> bytes:
-        """So many bytes, which stay where they are."""
+    def _take(self, size: int) -> bytes:
         while len(self._unread) < size:
             self._fill()
-        return bytes(self._unread[:size])
-
-    def _take(self, size: int) -> bytes:
-        # All of it is awaited before any of it is taken: a timeout must not lose half a frame.
-        taken = self._need(size)
+        taken = bytes(self._unread[:size])
         del self._unread[:size]
         return taken

@@ -1,4 +1,4 @@
-"""An EventMQ client, worker and subscriber on one blocking socket, small enough to see through.
+"""An EventMQ client and worker on one blocking socket, small enough to see through.
 
 It speaks ZMTP and eMQP by itself. It is a witness, not a library: it never reconnects, retries or
 hides a message. A lost connection and a timeout come out as `OSError`: the outcome is unknown.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 import uuid
-from collections import deque
-from collections.abc import Iterable, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from random import Random
 from typing import NamedTuple, Self
 
+from tests.prove.bodies import undone
+from tests.support import peer
 from tests.support.connection import Connection
 
 HANDED_OVER = 5
@@ -23,7 +25,6 @@ RESULT = 6
 
 GREETING_SIZE = 64
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
-_BEAT_S = 2.0
 
 
 class Given(NamedTuple):
@@ -35,102 +36,41 @@ class Given(NamedTuple):
     body: bytes
 
 
-class Zmtp(Connection):
-    """One connection as a socket of this type; frames in, frames out."""
-
-    def __init__(
-        self,
-        address: int | Path,
-        socket_type: str = "DEALER",
-        *,
-        identity: bytes = b"",
-        timeout: float = 10.0,
-    ) -> None:
-        super().__init__(address, timeout=timeout)
-        self.pings = 0
-        self._socket.sendall(handshake(socket_type, identity))
-        greeting = self._take(GREETING_SIZE)
-        if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
-            raise ValueError(f"not a greeting: {greeting!r}")
-        _, ready = self._frame()
-        if not ready.startswith(b"\x05READY"):
-            raise ValueError(f"not READY: {ready!r}")
-
-    # -- frames ----------------------------------------------------------------------------
-
-    def send_frames(self, *frames: bytes) -> None:
-        """Send one message."""
-        self._socket.sendall(encoded(frames))
-
-    def ping(self, context: bytes = b"") -> None:
-        """Ask whether the transport lives; `pings` counts the answers as they are read."""
-        self._socket.sendall(_command(b"PING", b"\0\0" + context))
-
-    def read_frames(self) -> list[bytes]:
-        """The next message; `OSError` when the connection ends or the timeout passes before it."""
-        frames: list[bytes] = []
-        while True:
-            flags, data = self._frame()
-            if flags & 4:
-                self.pings += data.startswith(b"\x04PONG")
-                continue
-            frames.append(data)
-            if not flags & 1:
-                return frames
-
-    # -- inside ----------------------------------------------------------------------------
-
-    def _frame(self) -> tuple[int, bytes]:
-        while len(self._unread) < 2:
-            self._fill()
-        flags = self._unread[0]
-        if flags & 2:
-            head = self._need(9)
-            size, start = int.from_bytes(head[1:9], "big"), 9
-        else:
-            size, start = self._unread[1], 2
-        return flags, self._take(start + size)[start:]
-
-
-class EventMQ(Zmtp):
+class EventMQ(Connection[list[bytes]]):
     """A DEALER that speaks eMQP: a client, a worker or an administrator, as it is used."""
 
     def __init__(
-        self,
-        address: int | Path,
-        socket_type: str = "DEALER",
-        *,
-        identity: bytes = b"",
-        timeout: float = 10.0,
+        self, address: int | Path, *, identity: bytes = b"", timeout: float = 10.0
     ) -> None:
-        super().__init__(address, socket_type, identity=identity, timeout=timeout)
-        self._aside: deque[list[bytes]] = deque()
-        self._said_at = time.monotonic()
+        super().__init__(address, timeout=timeout)
+        self.send_bytes(handshake(identity=identity))
+        greeting = self._take(GREETING_SIZE)
+        if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
+            raise ValueError(f"not a greeting: {greeting!r}")
+        while (ready := take_frames(self._unread)) is None:
+            self._fill()
+        if not ready[0].startswith(b"\x05READY"):
+            raise ValueError(f"not READY: {ready!r}")
+
+    def cut(self) -> list[bytes] | None:
+        """Heartbeats and commands of the transport are passed over."""
+        while frames := take_frames(self._unread):
+            if len(frames) > 1 and frames[2] != b"HEARTBEAT":
+                break
+        return frames
+
+    # -- eMQP ------------------------------------------------------------------------------
 
     def say(self, command: str, *parts: str | bytes, msgid: str = "") -> str:
         """Send one command; returns its id."""
         msgid = msgid or str(uuid.uuid4())
         raw = [part.encode() if isinstance(part, str) else part for part in parts]
-        self.send_frames(b"", b"eMQP/1.0", command.encode(), msgid.encode(), *raw)
-        self._said_at = time.monotonic()
+        self.send_bytes(encoded([b"", b"eMQP/1.0", command.encode(), msgid.encode(), *raw]))
         return msgid
 
     def hear(self, *commands: str) -> list[bytes]:
-        """The next message, or the next with one of these commands; others wait for their turn.
-
-        Heartbeats are never returned unless asked for.
-        """
-        for frames in self._aside:
-            if frames[2].decode() in commands or not commands:
-                self._aside.remove(frames)
-                return frames
-        while True:
-            frames = self.read_frames()
-            command = frames[2].decode()
-            if command in commands or (not commands and command != "HEARTBEAT"):
-                return frames
-            if command != "HEARTBEAT":
-                self._aside.append(frames)
+        """The next message, or the next with one of these commands; others wait for their turn."""
+        return self.next_of(lambda frames: not commands or frames[2].decode() in commands)
 
     # -- clients ---------------------------------------------------------------------------
 
@@ -150,15 +90,7 @@ class EventMQ(Zmtp):
         return frames[5].decode(), frames[4]
 
     def _reply(self, size: int) -> list[bytes]:
-        others: list[list[bytes]] = []
-        try:
-            while True:
-                frames = self.hear("REPLY")
-                if len(frames) == size:
-                    return frames
-                others.append(frames)
-        finally:
-            self._aside.extend(others)
+        return self.next_of(lambda frames: frames[2] == b"REPLY" and len(frames) == size)
 
     # -- workers ---------------------------------------------------------------------------
 
@@ -186,11 +118,6 @@ class EventMQ(Zmtp):
         """A job is done."""
         self.say("REPLY", result, msgid)
 
-    def beat_if_due(self) -> None:
-        """Say that one lives, if nothing was said for a while."""
-        if time.monotonic() - self._said_at > _BEAT_S:
-            self.say("HEARTBEAT", str(time.time()))
-
     # -- administrators -----------------------------------------------------------------------
 
     def ask(self, command: str) -> dict[str, object]:
@@ -200,32 +127,10 @@ class EventMQ(Zmtp):
         return answer
 
 
-class Subscriber(Zmtp):
-    """A SUB socket that hears of these topics."""
-
-    def __init__(self, address: int | Path, *topics: bytes, timeout: float = 10.0) -> None:
-        super().__init__(address, "SUB", timeout=timeout)
-        for topic in topics:
-            self.subscribe(topic)
-
-    def subscribe(self, topic: bytes) -> None:
-        self.send_frames(b"\x01" + topic)
-
-    def unsubscribe(self, topic: bytes) -> None:
-        self.send_frames(b"\x00" + topic)
-
-
 def call(path: str, name: str, *args: object, **kwargs: object) -> bytes:
     """The message that asks a job manager to call a function."""
-    params = {
-        "callable": name,
-        "path": path,
-        "args": list(args),
-        "kwargs": kwargs,
-        "class_args": [],
-        "class_kwargs": {},
-    }
-    return json.dumps(["run", params]).encode()
+    params = {"callable": name, "path": path, "args": list(args), "kwargs": kwargs}
+    return json.dumps(["run", params | {"class_args": [], "class_kwargs": {}}]).encode()
 
 
 def encoded(frames: Sequence[bytes]) -> bytes:
@@ -260,6 +165,15 @@ def take_frames(unread: bytearray) -> list[bytes] | None:
     return None
 
 
+def said(data: bytes) -> Iterator[list[bytes]]:
+    """All that a server said behind its greeting, message by message; `ValueError` if it cannot be read."""
+    unread = bytearray(data[GREETING_SIZE:])
+    while (frames := take_frames(unread)) is not None:
+        yield frames
+    if unread:
+        raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+
+
 def handshake(socket_type: str = "DEALER", identity: bytes = b"") -> bytes:
     """All that a peer has to say before its first message."""
     properties = b"".join(
@@ -277,3 +191,160 @@ def pairs(names: Iterable[str], weight: int = 10) -> list[tuple[int, str]]:
 def _command(name: bytes, data: bytes) -> bytes:
     body = bytes((len(name),)) + name + data
     return bytes((4, len(body))) + body
+
+
+# -- in common words -------------------------------------------------------------------------------
+
+_RESULTS = {"fail": b'{"error": "planned"}', "late": b"late"}
+
+
+class Peer(peer.Peer):
+    """A request is accepted when the STATUS behind it is answered, or (`handed-over`) when a worker is given it.
+
+    A worker asks for STATUS behind each report: that answer waits for the disk and nothing else tells that the
+    report was heard.
+    """
+
+    protocol = "eventmq"
+
+    def open(self) -> None:
+        self._greeted = False
+        self._said = 0
+        self._requests: defaultdict[str, list[peer.Offer]] = defaultdict(list)
+        self._waiting: defaultdict[str, list[peer.Offer]] = defaultdict(list)
+        self._settling: deque[Sequence[peer.Offer] | peer.Grant] = deque()
+        self.say(handshake())
+        self._weight = self.rng.choice((10, 10, 10, 5, 20))
+        if self.queues:
+            self.rng.shuffle(self.queues)
+            self._inform()
+        super().open()
+
+    def _inform(self) -> None:
+        queues = pairs(self.queues, self._weight)
+        self._send("INFORM", json.dumps(queues).encode(), b"worker")
+
+    def _send(self, command: str, *parts: bytes, msgid: str = "") -> None:
+        self._said += 1
+        msgid = msgid or f"{id(self):x}/{self._said}"
+        self.say(encoded([b"", b"eMQP/1.0", command.encode(), msgid.encode(), *parts]))
+
+    def cut(self) -> list[bytes] | None:
+        if not self._greeted:
+            if len(self.unread) < GREETING_SIZE:
+                return None
+            del self.unread[:GREETING_SIZE]
+            self._greeted = True
+        return take_frames(self.unread)
+
+    def answers(self, frames: list[bytes]) -> Iterable[peer.Answer]:
+        if len(frames) == 1 or frames[2] in (b"HEARTBEAT", b"ACK"):
+            return
+        if frames[2] == b"REQUEST":
+            yield peer.Granted(_granted(frames))
+        elif frames[2] != b"REPLY":
+            raise peer.Unexpected(frames)
+        elif frames[4].startswith(b'{"inflight'):
+            yield from self._settled(self._settling.popleft())
+        else:
+            yield from self._replied(frames[-1].decode(), frames)
+
+    def _settled(self, what: Sequence[peer.Offer] | peer.Grant) -> Iterable[peer.Answer]:
+        if isinstance(what, peer.Grant):
+            yield peer.Done(what)
+            return
+        for offer in what:
+            if offer in self._requests[offer.jid]:
+                yield self._accepted(offer.jid)
+
+    def _replied(self, jid: str, frames: list[bytes]) -> Iterable[peer.Answer]:
+        # One that ended without a run, or was lost with its worker, was never handed over.
+        if self._requests[jid] and (self.variant == "handed-over" or len(frames) == RESULT):
+            yield self._accepted(jid)
+        if len(frames) == HANDED_OVER:
+            return
+        if not self._waiting[jid]:
+            raise peer.Unexpected(f"nobody waits for {jid}: {frames}")
+        failed = b'"error"' in frames[4]
+        yield peer.Result(self._waiting[jid].pop(0), frames[4], failed)
+
+    def _accepted(self, jid: str) -> peer.Answer:
+        offer = self._requests[jid].pop(0)
+        if offer.waits:
+            self._waiting[jid].append(offer)
+        return peer.Accepted(offer, jid)
+
+    def holder(self, link: str) -> str:
+        return f"eventmq {link}"
+
+    def submit(self, *offers: peer.Offer) -> None:
+        for offer in offers:
+            self._requests[offer.jid].append(offer)
+            headers = ["reply-requested"] if offer.waits else []
+            if offer.retry is None:
+                headers.append("guarantee")
+            elif offer.retry:
+                headers.append(f"retry-count:{offer.retry}")
+            if offer.reserve:
+                headers.append(f"timeout:{offer.reserve}")
+            body = call("prove", "run").replace(b'"args": []', b'"args": ' + offer.body)
+            parts = (offer.queue.encode(), ",".join(headers).encode(), body)
+            self._send("REQUEST", *parts, msgid=offer.jid)
+        if self.variant != "handed-over":
+            self._settle(offers)
+
+    def _settle(self, what: Sequence[peer.Offer] | peer.Grant) -> None:
+        self._settling.append(what)
+        self._send("STATUS")
+
+    def serve(self, queue: str) -> None:
+        super().serve(queue)
+        self._inform()
+
+    def take(self) -> None:
+        self._send("READY")
+
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
+        said = _RESULTS.get(word, b'{"value": "%b"}' % result)
+        self._send("REPLY", said, grant.handle)
+        self._settle(grant)
+
+    def beat(self) -> None:
+        self._send("HEARTBEAT", b"1.0")
+
+    def leave(self) -> None:
+        self._send("KBYE")
+
+
+def _granted(frames: list[bytes]) -> peer.Grant:
+    msgid, queue, headers, body = frames[3:7]
+    grant = peer.Grant(msgid, msgid.decode(), queue.decode(), undone(json.loads(body)[1]["args"]))
+    if b"timeout:" in headers:
+        grant.reserve = float(headers.split(b"timeout:")[1].split(b",")[0])
+    return grant
+
+
+def _vary(offer: peer.Offer, rng: Random) -> None:
+    offer.retry = None if rng.random() < 0.2 else rng.choice((0, 0, 1, 3))
+    offer.reserve = 60 if rng.random() < 0.3 else 0
+
+
+Peer.behaviour = peer.Behaviour(
+    vary=_vary,
+    variants={"producer": ("handed-over",), "waiter": ("handed-over",)},
+    waiters=(0, 2),
+    workers=(1, 4),
+    words={"ack": 80, "fail": 12, "vanish": 4, "silence": 2, "goodbye": 2},
+    spans=((1, 4_000), (8_000, 30_000), (60_000, 120_000)),
+    usual=(80, 15, 5),
+    sleepy=(80, 15, 5),
+    slots=(1, 1, 3),
+    beat_ms=7_000,
+    asks_at_once=True,
+    silence_ms=10_000,
+    last_word_ms=150_000,
+    ways=(("many", ""), ("wait", "")),
+    needs_spare=True,
+    retry=25,
+    takes_bytes=False,
+)

@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from random import Random
 from typing import Any, NamedTuple, Self
 
+from tests.prove.bodies import undone
+from tests.support import peer
 from tests.support.connection import Connection
 
 JobDict = dict[str, Any]  # a work unit as JSON has it
@@ -58,7 +64,7 @@ def job(jid: str, *args: object, jobtype: str = "prove", **fields: object) -> Jo
     return {"jid": jid, "jobtype": jobtype, "args": list(args), **fields}
 
 
-class Faktory(Connection):
+class Faktory(Connection[Reply]):
     """One connection. Replies come in the order of the commands, so pipelining is send, then read."""
 
     # -- raw -------------------------------------------------------------------------------
@@ -68,21 +74,11 @@ class Faktory(Connection):
         raw = [line.encode() if isinstance(line, str) else line for line in lines]
         self._socket.sendall(b"".join(line + b"\r\n" for line in raw))
 
+    def cut(self) -> Reply | None:
+        return take_reply(self._unread)
+
     def read_reply(self) -> Reply:
-        """The next reply; `OSError` when the connection ends or the timeout passes before it."""
-        line = self._take_line()
-        kind, rest = chr(line[0]), line[1:]
-        if kind in "+-:":
-            return Reply(kind, rest)
-        if kind != "$":
-            raise ValueError(f"not a reply: {line[:80]!r}")
-        size = int(rest)
-        if size < 0:
-            return Reply("$", None)
-        body = self._take(size + 2)
-        if body[-2:] != b"\r\n":
-            raise ValueError("a bulk reply without its end")
-        return Reply("$", body[:-2])
+        return self.read()
 
     def call(self, line: str | bytes) -> Reply:
         """Send one command and return its reply, error or not."""
@@ -111,9 +107,7 @@ class Faktory(Connection):
 
     def push_many(self, works: Iterable[Mapping[str, object]]) -> dict[str, str]:
         """PUSHB; what was refused, by jid."""
-        reply = self.call(push_many_line(works)).checked()
-        refused: dict[str, str] = json.loads(reply.body or b"{}")
-        return refused
+        return dict(json.loads(self.call(push_many_line(works)).checked().body or b"{}"))
 
     def fetch(self, *queues: str) -> JobDict | None:
         """A job, or None when the server had none for as long as it waits."""
@@ -128,15 +122,10 @@ class Faktory(Connection):
     def beat(self, wid: str, **fields: object) -> str:
         """BEAT; the state the server asks for, or "" when it asks for none."""
         reply = self.call(f"BEAT {compact({'wid': wid, **fields})}").checked()
-        if reply.kind == "+":
-            return ""
-        state: str = json.loads(reply.body or b"{}").get("state", "")
-        return state
+        return "" if reply.kind == "+" else str(json.loads(reply.text or "{}").get("state", ""))
 
     def info(self) -> JobDict:
-        reply = self.call("INFO").checked()
-        facts: JobDict = json.loads(reply.body or b"{}")
-        return facts
+        return dict(json.loads(self.call("INFO").checked().body or b"{}"))
 
     def flush(self) -> None:
         self.call("FLUSH").checked()
@@ -150,14 +139,37 @@ class Faktory(Connection):
         self.send("END")
         self.close()
 
-    # -- inside ----------------------------------------------------------------------------
 
-    def _take_line(self) -> bytes:
-        while (end := self._unread.find(b"\r\n")) < 0:
-            self._fill()
-        if end == 0:
-            raise ValueError("an empty line is no reply")
-        return self._take(end + 2)[:-2]
+def take_replies(unread: bytearray) -> Iterator[bytes]:
+    """Take the whole replies off the front: each a line, or a bulk string with its two line ends."""
+    while (end := unread.find(b"\r\n")) >= 0:
+        size = int(unread[1:end]) if unread[:1] == b"$" else -1
+        end += 2 if size < 0 else size + 4
+        if len(unread) < end:
+            return
+        reply = bytes(unread[:end])
+        del unread[:end]
+        yield reply
+
+
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, reply by reply; `ValueError` if it cannot be read."""
+    unread = bytearray(data)
+    yield from take_replies(unread)
+    if unread:
+        raise ValueError(f"half a reply: {bytes(unread[:60])!r}")
+
+
+def take_reply(unread: bytearray) -> Reply | None:
+    """Take a whole reply off the front; None until it is there."""
+    raw = next(take_replies(unread), None)
+    if raw is None:
+        return None
+    line, body = raw[:-2].split(b"\r\n", 1) if b"\r\n" in raw[:-2] else (raw[:-2], None)
+    if line[:1] not in (b"+", b"-", b"$") or not raw.endswith(b"\r\n"):
+        raise ValueError(f"not a reply: {raw[:80]!r}")
+    kind = chr(line[0])
+    return Reply(kind, body if kind == "$" else line[1:])
 
 
 def push_line(work: Mapping[str, object]) -> str:
@@ -179,7 +191,136 @@ def fail_line(jid: str, message: str = "planned", errtype: str = "Planned") -> s
 def job_in(reply: Reply) -> JobDict | None:
     """The job in the reply to a FETCH; None for the null bulk."""
     body = reply.checked().body
-    if body is None:
-        return None
-    work: JobDict = json.loads(body)
-    return work
+    return None if body is None else dict(json.loads(body))
+
+
+# -- in common words -------------------------------------------------------------------------------
+
+
+class Peer(peer.Peer):
+    """Replies come in the order of the commands. A lease outlives the connection of a named worker."""
+
+    protocol = "faktory"
+
+    def open(self) -> None:
+        self._asked: deque[Callable[[Reply], Iterable[peer.Answer]]] = deque([self._on_greeting])
+
+    def cut(self) -> Reply | None:
+        return take_reply(self.unread)
+
+    def answers(self, reply: Reply) -> Iterable[peer.Answer]:
+        return self._asked.popleft()(reply)
+
+    def _ask(self, line: str, hear: Callable[[Reply], Iterable[peer.Answer]]) -> None:
+        self._asked.append(hear)
+        self.say(line.encode() + b"\r\n")
+
+    def _on_greeting(self, reply: Reply) -> Iterable[peer.Answer]:
+        if not reply.text.startswith("HI "):
+            raise peer.Unexpected(reply)
+        hello = {"v": 2, "wid": self.worker} if self.worker else {"v": 2}
+        self._ask(f"HELLO {compact(hello)}", self._on_hello)
+        return ()
+
+    def _on_hello(self, reply: Reply) -> Iterable[peer.Answer]:
+        self.is_open = True
+        return _heard(None, reply)
+
+    def holder(self, link: str) -> str:
+        return self.worker
+
+    def submit(self, *offers: peer.Offer) -> None:
+        self._asked.extend(partial(_taken, [offer]) for offer in offers)
+        self.say(b"".join(b"PUSH %b\r\n" % _unit(offer) for offer in offers))
+
+    def submit_batch(self, *offers: peer.Offer) -> None:
+        self._asked.append(partial(_taken, offers))
+        self.say(b"PUSHB [%b]\r\n" % b",".join(map(_unit, offers)))
+
+    def order(self, what: object, *words: str) -> None:
+        """An operator's command; `Done` with `what` when it was carried out."""
+        self._ask(" ".join(words), partial(_heard, what))
+
+    def take(self) -> None:
+        self.rng.shuffle(self.queues)
+        self._ask(" ".join(["FETCH", *self.queues]), _fetched)
+
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
+        line = ack_line(grant.name) if word == "ack" else fail_line(grant.name)
+        self._ask(line, lambda reply: [peer.Done(grant, "no" if reply.is_error else "ok")])
+
+    def beat(self) -> None:
+        if self.worker:
+            self._ask(f"BEAT {compact({'wid': self.worker})}", partial(_heard, None))
+
+    def leave(self) -> None:
+        self.say(b"END\r\n")
+
+
+def _unit(offer: peer.Offer) -> bytes:
+    unit: JobDict = {"jid": offer.jid, "jobtype": "prove", "queue": offer.queue}
+    if offer.retry is not None:
+        unit["retry"] = offer.retry
+    if offer.reserve:
+        unit["reserve_for"] = offer.reserve
+    if offer.at:
+        unit["at"] = datetime.fromtimestamp(offer.at, UTC).isoformat().replace("+00:00", "Z")
+    if offer.custom is not None:
+        unit["custom"] = offer.custom
+    return b'%b,"args":%b}' % (compact(unit)[:-1].encode(), offer.body)
+
+
+def _taken(offers: Sequence[peer.Offer], reply: Reply) -> Iterable[peer.Answer]:
+    """The answer to PUSH, or to PUSHB, which says which were refused."""
+    refused = json.loads(reply.text) if reply.kind == "$" else {}
+    for offer in offers:
+        if reply.is_error or offer.jid in refused:
+            yield peer.Refused(offer, reply.text)
+        else:
+            yield peer.Accepted(offer, offer.jid)
+
+
+def _fetched(reply: Reply) -> Iterable[peer.Answer]:
+    if reply.is_error:
+        return [peer.Nothing("maybe")]
+    work = job_in(reply)
+    if work is None:
+        return [peer.Nothing()]
+    failure = work.get("failure")
+    grant = peer.Grant(work["jid"].encode(), work["jid"], work["queue"], undone(work["args"]))
+    grant.reserve = float(work["reserve_for"])
+    grant.attempt = failure["retry_count"] + 1 if failure else 0
+    grant.custom = work.get("custom")
+    return [peer.Granted(grant)]
+
+
+def _heard(what: object, reply: Reply) -> Iterable[peer.Answer]:
+    if reply.is_error:
+        raise peer.Unexpected(reply)
+    return [] if what is None else [peer.Done(what)]
+
+
+def _vary(offer: peer.Offer, rng: Random) -> None:
+    offer.retry = rng.choice((-1, 0, 1, 2, 3, 25))
+    offer.reserve = rng.choice((60, 60, 90, 600))
+
+
+Peer.behaviour = peer.Behaviour(
+    vary=_vary,
+    later=0.2,
+    producers=(1, 4),
+    workers=(2, 6),
+    words={"ack": 75, "fail": 20, "vanish": 5},
+    named=0.85,
+    operated=True,
+    beat_ms=15_000,
+    ways=(("one", ""), ("many", ""), ("batch", "")),
+    has_custom=True,
+    reports_promise=True,
+    retry=25,
+    eager=True,
+    has_reserve=True,
+    takes_bytes=False,
+    # Leases outlive the connection; a worker that stays silent for a minute is given up.
+    habits={"faktory": peer.Habits(grace=60.0, expiry_fails=True)},
+)

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
+from random import Random
 from typing import NamedTuple, Self
 
+from tests.support import peer
 from tests.support.connection import Connection
 
 _HEADER = struct.Struct(">4sII")
@@ -23,47 +27,15 @@ class GearmanError(RuntimeError):
 class Type(IntEnum):
     """The packets that tests name."""
 
-    CAN_DO = 1
-    CANT_DO = 2
-    RESET_ABILITIES = 3
-    PRE_SLEEP = 4
-    NOOP = 6
-    SUBMIT_JOB = 7
-    JOB_CREATED = 8
-    GRAB_JOB = 9
-    NO_JOB = 10
-    JOB_ASSIGN = 11
-    WORK_STATUS = 12
-    WORK_COMPLETE = 13
-    WORK_FAIL = 14
-    GET_STATUS = 15
-    ECHO_REQ = 16
-    ECHO_RES = 17
-    SUBMIT_JOB_BG = 18
-    ERROR = 19
-    STATUS_RES = 20
-    SUBMIT_JOB_HIGH = 21
-    SET_CLIENT_ID = 22
-    CAN_DO_TIMEOUT = 23
-    ALL_YOURS = 24
-    WORK_EXCEPTION = 25
-    OPTION_REQ = 26
-    OPTION_RES = 27
-    WORK_DATA = 28
-    WORK_WARNING = 29
-    GRAB_JOB_UNIQ = 30
-    JOB_ASSIGN_UNIQ = 31
-    SUBMIT_JOB_HIGH_BG = 32
-    SUBMIT_JOB_LOW = 33
-    SUBMIT_JOB_LOW_BG = 34
-    SUBMIT_JOB_SCHED = 35
-    SUBMIT_JOB_EPOCH = 36
-    SUBMIT_REDUCE_JOB = 37
-    SUBMIT_REDUCE_JOB_BACKGROUND = 38
-    GRAB_JOB_ALL = 39
-    JOB_ASSIGN_ALL = 40
-    GET_STATUS_UNIQUE = 41
-    STATUS_RES_UNIQUE = 42
+    CAN_DO, CANT_DO, RESET_ABILITIES, PRE_SLEEP = range(1, 5)
+    NOOP, SUBMIT_JOB, JOB_CREATED, GRAB_JOB, NO_JOB, JOB_ASSIGN = range(6, 12)
+    WORK_STATUS, WORK_COMPLETE, WORK_FAIL, GET_STATUS, ECHO_REQ, ECHO_RES = range(12, 18)
+    SUBMIT_JOB_BG, ERROR, STATUS_RES, SUBMIT_JOB_HIGH, SET_CLIENT_ID, CAN_DO_TIMEOUT = range(18, 24)
+    ALL_YOURS, WORK_EXCEPTION, OPTION_REQ, OPTION_RES, WORK_DATA, WORK_WARNING = range(24, 30)
+    GRAB_JOB_UNIQ, JOB_ASSIGN_UNIQ, SUBMIT_JOB_HIGH_BG, SUBMIT_JOB_LOW = range(30, 34)
+    SUBMIT_JOB_LOW_BG, SUBMIT_JOB_SCHED, SUBMIT_JOB_EPOCH, SUBMIT_REDUCE_JOB = range(34, 38)
+    SUBMIT_REDUCE_JOB_BACKGROUND, GRAB_JOB_ALL, JOB_ASSIGN_ALL = range(38, 41)
+    GET_STATUS_UNIQUE, STATUS_RES_UNIQUE = range(41, 43)
 
 
 ENDS = (Type.WORK_COMPLETE, Type.WORK_FAIL, Type.WORK_EXCEPTION)
@@ -127,6 +99,22 @@ def take_packet(unread: bytearray) -> Packet | None:
     return packet
 
 
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, packet by packet (its number and its body) and line by line."""
+    unread = bytearray(data)
+    while unread:
+        if unread[0]:
+            line, end, _ = bytes(unread).partition(b"\n")
+            del unread[: len(line) + 1]
+            if not end:
+                raise ValueError(f"half a line: {line[:60]!r}")
+            yield line
+        elif (packet := take_packet(unread)) is not None:
+            yield bytes([packet.type]) + packet.body
+        else:
+            raise ValueError(f"half a packet: {bytes(unread[:60])!r}")
+
+
 def work_in(packet: Packet) -> Work | None:
     """The job in the answer to a GRAB_JOB*; None for NO_JOB."""
     if packet.type is Type.NO_JOB:
@@ -136,14 +124,13 @@ def work_in(packet: Packet) -> Work | None:
     return Work(handle, function, rest[-1], *rest[:-1])
 
 
-class Gearman(Connection):
-    """One connection. Packets that were not asked for wait in `aside` until they are."""
+class Gearman(Connection[Packet]):
+    """One connection."""
 
     def __init__(
         self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
     ) -> None:
         super().__init__(path or port, host, timeout=timeout)
-        self.aside: list[Packet] = []
 
     # -- raw -------------------------------------------------------------------------------
 
@@ -151,41 +138,34 @@ class Gearman(Connection):
         """Send one packet, without waiting for anything."""
         self._socket.sendall(request(kind, *arguments))
 
-    def read(self) -> Packet:
-        """The next packet; `OSError` when the connection ends or the timeout passes before it."""
-        while (packet := take_packet(self._unread)) is None:
-            self._fill()
-        return packet
+    def cut(self) -> Packet | None:
+        return take_packet(self._unread)
 
     def wait_for(self, *wanted: Type) -> Packet:
         """The next of these (or an ERROR); what comes before it is put aside, in order."""
-        wanted = (*wanted, Type.ERROR)
-        for place, packet in enumerate(self.aside):
-            if packet.type in wanted:
-                return self.aside.pop(place)
-        while (packet := self.read()).type not in wanted:
-            self.aside.append(packet)
-        return packet
+        return self.next_of(lambda packet: packet.type in (*wanted, Type.ERROR))
 
     def call(self, kind: int, *arguments: bytes, wanted: tuple[Type, ...]) -> Packet:
         """Send a packet and wait for its answer."""
         self.send(kind, *arguments)
         return self.wait_for(*wanted)
 
-    def line(self, text: str) -> bytes:
-        """Send a line of text; the one line that answers it."""
-        self.send_bytes(text.encode() + b"\r\n")
-        return self._take_line()
+    def line(self, text: str | None = None) -> bytes:
+        """Send a line of text, if there is one; the next line that answers."""
+        if text is not None:
+            self.send_bytes(text.encode() + b"\r\n")
+        while (end := self._unread.find(b"\n")) < 0:
+            self._fill()
+        return self._take(end + 1)
 
     def lines(self, text: str) -> list[bytes]:
         """Send a line of text; the lines that answer it, up to the dot."""
-        self.send_bytes(text.encode() + b"\r\n")
-        found: list[bytes] = []
-        while (line := self._take_line()) != b".\n":
-            if line.startswith(b"ERR "):
-                raise GearmanError(line.decode().strip())
-            found.append(line)
-        return found
+        found = [self.line(text)]
+        while found[-1] != b".\n":
+            if found[-1].startswith(b"ERR "):
+                raise GearmanError(found[-1].decode().strip())
+            found.append(self.line())
+        return found[:-1]
 
     # -- a client's words --------------------------------------------------------------------
 
@@ -204,12 +184,7 @@ class Gearman(Connection):
 
     def result(self, handle: bytes) -> Packet:
         """The packet that ends this job for us; what else is said of it is put aside."""
-        for place, packet in enumerate(self.aside):
-            if packet.type in ENDS and packet.handle == handle:
-                return self.aside.pop(place)
-        while (packet := self.read()).type not in ENDS or packet.handle != handle:
-            self.aside.append(packet)
-        return packet
+        return self.next_of(lambda packet: packet.type in ENDS and packet.handle == handle)
 
     def status(self, handle: bytes) -> tuple[bytes, ...]:
         """known, running, numerator, denominator."""
@@ -271,11 +246,174 @@ class Gearman(Connection):
     def fail(self, handle: bytes) -> None:
         self.send(Type.WORK_FAIL, handle)
 
-    # -- inside ----------------------------------------------------------------------------
 
-    def _take_line(self) -> bytes:
-        while (end := self._unread.find(b"\n")) < 0:
-            self._fill()
-        line = bytes(self._unread[: end + 1])
-        del self._unread[: end + 1]
-        return line
+# -- in common words -------------------------------------------------------------------------------
+
+_SUBMITS = {
+    (False, 0): Type.SUBMIT_JOB_BG, (False, 1): Type.SUBMIT_JOB_HIGH_BG, (False, -1): Type.SUBMIT_JOB_LOW_BG,
+    (True, 0): Type.SUBMIT_JOB, (True, 1): Type.SUBMIT_JOB_HIGH, (True, -1): Type.SUBMIT_JOB_LOW,
+}  # fmt: skip
+_SHARED = 6
+"""Jobs that several clients submit under one unique id, at different times and in different ways."""
+TIMES = {"brief": 5.0, "timed": 60.0}
+"""The seconds that workers of these variants give themselves for a job."""
+
+
+class Peer(peer.Peer):
+    """JOB_CREATED comes in the order of the submits, an echo behind each report.
+
+    A worker may give itself a time for each job.
+    """
+
+    protocol = "gearman"
+    rests = True
+
+    def open(self) -> None:
+        self._created: deque[peer.Offer] = deque()
+        self._waiting: defaultdict[bytes, list[peer.Offer]] = defaultdict(list)
+        self._reports: deque[peer.Done] = deque()
+        self._is_resting = False
+        self._can_do()
+        super().open()
+
+    def _can_do(self) -> None:
+        for queue in self.queues:
+            if self.variant in TIMES:
+                limit = b"%d" % (TIMES[self.variant] * 1_000)
+                self._send(Type.CAN_DO_TIMEOUT, queue.encode(), limit)
+            else:
+                self._send(Type.CAN_DO, queue.encode())
+
+    def _send(self, kind: Type, *arguments: bytes) -> None:
+        self.say(request(kind, *arguments))
+
+    def cut(self) -> Packet | None:
+        return take_packet(self.unread)
+
+    def answers(self, packet: Packet) -> Iterable[peer.Answer]:
+        match packet.type:
+            case Type.JOB_CREATED:
+                offer = self._created.popleft()
+                if offer.waits:
+                    self._waiting[packet.body].append(offer)
+                yield peer.Accepted(offer, packet.body.decode())
+            case Type.WORK_COMPLETE | Type.WORK_FAIL:
+                offer = self._waiting_for(packet)
+                self._waiting[packet.handle].remove(offer)
+                yield peer.Result(offer, packet.data, packet.type is Type.WORK_FAIL)
+            case Type.WORK_DATA | Type.WORK_STATUS:
+                offer = self._waiting_for(packet)
+                if packet.type is Type.WORK_DATA:
+                    yield peer.Part(offer, packet.data)
+            case Type.ERROR:
+                yield from self._refused(packet)
+            case Type.ECHO_RES:
+                yield self._reports.popleft()
+            case Type.NOOP if self._is_resting:
+                self._is_resting = False
+                yield peer.Woken()
+            case Type.NO_JOB:
+                yield peer.Nothing()
+            case Type.JOB_ASSIGN | Type.JOB_ASSIGN_UNIQ | Type.JOB_ASSIGN_ALL:
+                yield peer.Granted(self._grant(packet))
+            case _:
+                raise peer.Unexpected(packet)
+
+    def _waiting_for(self, packet: Packet) -> peer.Offer:
+        """The first who waits for this job: each is told of everything that comes of it."""
+        if not self._waiting[packet.handle]:
+            raise peer.Unexpected(f"nobody waits for {packet}")
+        return self._waiting[packet.handle][0]
+
+    def _refused(self, packet: Packet) -> Iterable[peer.Answer]:
+        why = packet.body.replace(b"\0", b": ").decode()
+        if self._created:
+            yield peer.Refused(self._created.popleft(), why)
+        elif packet.handle != b"JOB_NOT_FOUND":
+            raise peer.Unexpected(packet)
+        elif self._reports:
+            self._reports[0].out = "no"
+        else:
+            yield peer.Refused(None, why)
+
+    def _grant(self, packet: Packet) -> peer.Grant:
+        work = work_in(packet)
+        assert work is not None
+        grant = peer.Grant(work.handle, work.handle.decode(), work.function.decode(), work.body)
+        grant.reserve = TIMES.get(self.variant)
+        return grant
+
+    def holder(self, link: str) -> str:
+        return link
+
+    def submit(self, *offers: peer.Offer) -> None:
+        packets = []
+        for offer in offers:
+            self._created.append(offer)
+            names = (offer.queue.encode(), offer.unique.encode())
+            if offer.at:
+                at = b"%d" % offer.at
+                packets.append(request(Type.SUBMIT_JOB_EPOCH, *names, at, offer.body))
+            else:
+                packets.append(request(_SUBMITS[offer.waits, offer.prio], *names, offer.body))
+        self.say(b"".join(packets))
+
+    def take(self) -> None:
+        self._send(self.rng.choice((Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL)))
+
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
+        if word == "ack":
+            self._send(Type.WORK_COMPLETE, grant.handle, result)
+        else:
+            if word == "exception":
+                self._send(Type.WORK_EXCEPTION, grant.handle, b"it broke")
+            self._send(Type.WORK_FAIL, grant.handle)
+        self._reports.append(peer.Done(grant))
+        self._send(Type.ECHO_REQ, b"heard?")
+
+    def part(self, grant: peer.Grant, data: bytes) -> None:
+        self._send(Type.WORK_STATUS, grant.handle, b"1", b"2")
+        self._send(Type.WORK_DATA, grant.handle, data)
+
+    def serve(self, queue: str) -> None:
+        for old in self.queues:
+            self._send(Type.CANT_DO, old.encode())
+        super().serve(queue)
+        self._can_do()
+
+    def renew(self) -> None:
+        """It keeps what it has."""
+        self._send(Type.RESET_ABILITIES)
+        self.variant = ""
+        self._can_do()
+
+    def rest(self) -> None:
+        self._is_resting = True
+        self._send(Type.PRE_SLEEP)
+
+
+def _vary(offer: peer.Offer, rng: Random) -> None:
+    offer.volatile = offer.waits
+    offer.prio = rng.choices((0, 1, -1), (6, 2, 2))[0]
+    if rng.random() < 0.2:
+        number = rng.randrange(_SHARED)
+        offer.jid = offer.unique = f"gearman-shared-{number:07}"
+        offer.queue = peer.QUEUES[number % len(peer.QUEUES)]
+        offer.body = b'["%b","%b"]' % (offer.jid.encode(), b"x" * number)
+    elif rng.random() < 0.3:
+        offer.unique = offer.jid
+
+
+Peer.behaviour = peer.Behaviour(
+    vary=_vary,
+    later=0.15,
+    variants={"worker": ("", "", "brief")},
+    waiters=(1, 4),
+    words={"ack": 76, "fail": 8, "exception": 8, "vanish": 8},
+    eager=True,
+    joins=True,
+    volatile_waits=True,
+    ways=(("many", ""), ("wait", ""), ("one", "")),
+    # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
+    habits={"gearman": peer.Habits(ack_tells=True, ack_lasts=False, fail_ends=True)},
+)

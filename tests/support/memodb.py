@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import random
 import struct
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from tests.support import peer
 from tests.support.connection import Connection
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
@@ -28,7 +30,7 @@ class Message(NamedTuple):
 
     op: int
     worker: bytes
-    fields: tuple[object, ...]
+    fields: tuple[Any, ...]
     payload: bytes
 
 
@@ -119,7 +121,32 @@ def _take(raw: bytes, at: int) -> tuple[object, int]:
 # -- SP --------------------------------------------------------------------------------------------
 
 
-class MemoDB(Connection):
+def numbers(last: int) -> Iterator[int]:
+    """Ids of requests, each with its highest bit."""
+    while True:
+        last = (last + 1) % (1 << 31)
+        yield last | 1 << 31
+
+
+def take_reply(unread: bytearray, lead: bytes = b"") -> tuple[int, Message] | None:
+    """Take a whole reply off the front, and the id of its request; None until it is there.
+
+    On a unix socket each begins with `lead`.
+    """
+    head = len(lead) + 8
+    end = head + int.from_bytes(unread[len(lead) : head], "big")
+    if len(unread) < max(end, head + 4):
+        return None
+    if not unread.startswith(lead):
+        raise ValueError("a message on a unix socket begins with 01")
+    body = bytes(unread[head:end])
+    del unread[:end]
+    # Words of devices on the way stand before the id.
+    at = next(at for at in range(0, len(body), 4) if body[at] & 0x80) + 4
+    return int.from_bytes(body[at - 4 : at], "big"), parse(body[at:])
+
+
+class MemoDB(Connection[tuple[int, Message]]):
     """One connection to a listener on a port, or on the path of a unix socket."""
 
     read_size = 1 << 18
@@ -128,8 +155,8 @@ class MemoDB(Connection):
         super().__init__(where, timeout=timeout)
         self._lead = b"" if isinstance(where, int) else b"\x01"
         # NNG begins anywhere too: ids of different sockets should not be the same.
-        self._last_id = random.getrandbits(31)
-        self._socket.sendall(HELLO)
+        self._ids = numbers(random.getrandbits(31))
+        self.send_bytes(HELLO)
         if self._take(len(HELLO_BACK)) != HELLO_BACK:
             raise ValueError("not an SP server of REP sockets")
 
@@ -138,8 +165,7 @@ class MemoDB(Connection):
     def ask(self, message: bytes, request_id: int | None = None) -> int:
         """Send a request without waiting for its reply; its id."""
         if request_id is None:
-            self._last_id = (self._last_id + 1) % (1 << 31)
-            request_id = self._last_id | 1 << 31
+            request_id = next(self._ids)
         self.send_bytes(self.frame(struct.pack(">I", request_id) + message))
         return request_id
 
@@ -147,14 +173,12 @@ class MemoDB(Connection):
         """A body as this kind of connection carries it."""
         return self._lead + struct.pack(">Q", len(body)) + body
 
+    def cut(self) -> tuple[int, Message] | None:
+        return take_reply(self._unread, self._lead)
+
     def hear(self) -> tuple[int, Message]:
         """The next reply and the id of its request; `OSError` if the connection ends before."""
-        head = self._take(len(self._lead) + 8)
-        if head[: len(self._lead)] != self._lead:
-            raise ValueError("a message on a unix socket begins with 01")
-        (size,) = struct.unpack(">Q", head[-8:])
-        body = self._take(size)
-        return int.from_bytes(body[:4], "big"), parse(body[4:])
+        return self.read()
 
     def call(self, message: bytes) -> Message:
         """Send one request and wait for its reply; nothing else may be under way."""
@@ -173,19 +197,156 @@ class MemoDB(Connection):
             raise ValueError(f"not a result: {reply!r}")
         return reply.payload
 
-    def work(self, *services: str) -> Message:
-        """Offer these services as a worker, and wait through heartbeats for the first job."""
-        return self._until_job(self.call(ready(*services)))
 
-    def finish(self, task: Message, payload: bytes = b"") -> Message:
-        """Send the result of a job, and wait for the next one."""
-        return self._until_job(self.call(result(task.worker, payload)))
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said behind its hello, frame by frame; `ValueError` if it cannot be read."""
+    if not data.startswith(HELLO_BACK):
+        if not HELLO_BACK.startswith(data):
+            raise ValueError(f"no hello: {data[:40]!r}")
+        return
+    at = len(HELLO_BACK)
+    while at < len(data):
+        (size,) = struct.unpack_from(">Q", data, at)
+        if len(data) < at + 8 + size:
+            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
+        yield data[at + 8 : at + 8 + size]
+        at += 8 + size
 
-    def leave(self, task: Message, payload: bytes = b"") -> Message:
-        """Send the result of a job and be gone; the DISCONNECT that answers it."""
-        return self.call(result(task.worker, payload, leaving=True))
 
-    def _until_job(self, reply: Message) -> Message:
-        while reply.op == HEARTBEAT:
-            reply = self.call(heartbeat(reply.worker))
-        return reply
+# -- in common words -------------------------------------------------------------------------------
+
+_FOREVER_MS = 2**32 - 1
+
+
+class Peer(peer.Peer):
+    """Requests by their ids, as the contexts of an NNG socket: each is said again on the next connection.
+
+    Every request of a worker asks for a job, so that the answer to a report brings the next one.
+    """
+
+    protocol = "memodb"
+    lasts = True
+    report_asks = True
+
+    def __init__(self, *arguments: Any, **who: Any) -> None:
+        super().__init__(*arguments, **who)
+        self.requests: dict[int, Request] = {}
+        # NNG begins anywhere too: ids of different sockets should not be the same.
+        self._ids = numbers(self.rng.getrandbits(30))
+
+    def open(self) -> None:
+        self.is_open = False
+        self.unread.clear()
+        self.say(HELLO)
+
+    def cut(self) -> tuple[int, Message] | None:
+        if not self.is_open:
+            if len(self.unread) < len(HELLO_BACK):
+                return None
+            if not self.unread.startswith(HELLO_BACK):
+                raise peer.Unexpected(bytes(self.unread))
+            del self.unread[: len(HELLO_BACK)]
+            self.is_open = True
+            for number in list(self.requests):
+                self.say_again(number)
+        return take_reply(self.unread)
+
+    def answers(self, reply: tuple[int, Message]) -> Iterable[peer.Answer]:
+        number, message = reply
+        request = self.requests.pop(number, None)
+        if request is None:
+            return  # nobody asks for it any more
+        if isinstance(request.what, peer.Offer):
+            if (message.op, message.worker) != (RESULT, b""):
+                raise peer.Unexpected(message)
+            yield peer.Result(request.what, message.payload)
+            return
+        if request.what is not None:
+            # What is said of a report says nothing of whether it came in time.
+            yield peer.Done(request.what, "maybe" if message.op == DISCONNECT else "ok")
+        if message.op == HEARTBEAT:
+            self._ask(heartbeat(message.worker))
+        elif message.op == JOB:
+            yield peer.Granted(_granted(message))
+        elif message.op == DISCONNECT:
+            yield peer.Nothing("maybe")
+        else:
+            raise peer.Unexpected(message)
+
+    def _ask(self, message: bytes, what: peer.Offer | peer.Grant | None = None) -> None:
+        number = next(self._ids)
+        self.requests[number] = Request(message, what)
+        self.say_again(number)
+
+    def say_again(self, number: int) -> None:
+        """Say a request that was not answered."""
+        if self.is_open:
+            message = self.requests[number].message
+            self.say(struct.pack(">QI", len(message) + 4, number) + message)
+
+    def unanswered(self) -> Sequence[peer.Offer]:
+        asked = [request.what for request in self.requests.values()]
+        return [what for what in asked if isinstance(what, peer.Offer)]
+
+    def give_up(self, offers: Iterable[peer.Offer]) -> None:
+        given_up = set(offers)
+        self.requests = {n: r for n, r in self.requests.items() if r.what not in given_up}
+
+    def submit(self, *offers: peer.Offer) -> None:
+        for offer in offers:
+            self._ask(job(offer.queue, offer.body, offer.reserve * 1_000), offer)
+
+    @staticmethod
+    def handle_of(name: str) -> bytes:
+        return b"nobody"
+
+    def take(self) -> None:
+        self.rng.shuffle(self.queues)
+        self._ask(ready(*self.queues))
+
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
+        if word == "release":
+            self._ask(leaving(grant.handle), grant)
+        else:
+            goes = True if word == "goodbye" else self.rng.choice((None, False))
+            header = _header(RESULT, grant.handle, *([] if goes is None else [goes]))
+            self._ask(header + result, grant)
+
+
+class Request(NamedTuple):
+    """What was asked, and for what: the offer, the grant that it reports, or just a job."""
+
+    message: bytes
+    what: peer.Offer | peer.Grant | None
+
+
+def _granted(message: Message) -> peer.Grant:
+    queue, timeout_ms = message.fields
+    grant = peer.Grant(message.worker, "", queue, message.payload, holder=message.worker.hex())
+    if timeout_ms not in (0, _FOREVER_MS):
+        grant.reserve = timeout_ms / 1_000
+    return grant
+
+
+def _vary(offer: peer.Offer, rng: random.Random) -> None:
+    offer.volatile = True
+    offer.reserve = rng.choice((1, 5, 30, 150))
+
+
+Peer.behaviour = peer.Behaviour(
+    vary=_vary,
+    producers=(0, 1),
+    waiters=(1, 4),
+    workers=(1, 4),
+    words={"ack": 80, "goodbye": 6, "release": 6, "vanish": 8},
+    spans=((1, 800), (1_000, 4_000), (5_000, 50_000), (150_000, 200_000)),
+    usual=(70, 20, 9, 1),
+    sleepy=(20, 30, 40, 10),
+    slots=(1, 1, 3),
+    resends=True,
+    keeps_nothing=True,
+    ways=(("wait", ""),),
+    has_reserve=True,
+    volatile_waits=True,
+    waits_at_once=(1, 1, 4),
+)

@@ -10,14 +10,18 @@ from __future__ import annotations
 import json
 import struct
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from random import Random
 from typing import NamedTuple
 from zlib import crc32
 
+from tests.prove.bodies import plain
+from tests.support import peer
 from tests.support.connection import Connection
 
-CRC = "crc"
-DOC = "doc"
+CRC, BIN, DOC = "crc", "bin", "doc"
+"""Today's dialect, the same without a CRC, and the document's."""
 CLIENT, WORKER = 1, 2
 NOOP, GRAB_JOB, SCHED_LATER, WORK_DONE, WORK_FAIL, JOB_ASSIGN, NO_JOB, CAN_DO, CANT_DO = range(9)
 PING, PONG, SLEEP, UNKNOWN, SUBMIT_JOB, STATUS, DROP_FUNC, SUCCESS, REMOVE_JOB = range(9, 18)
@@ -76,19 +80,43 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
     at = name_end + 4 + size
     sched_at, version = struct.unpack_from(">qB", data, at)
     at += 9
-    count = timeout = 0
-    if version & 1:
-        count = struct.unpack_from(">i", data, at)[0]
-        at += 4
-    if version & 2:
-        timeout = struct.unpack_from(">i", data, at)[0]
-        at += 4
+    numbers = [0, 0]
+    for index in range(2):
+        if version & 1 << index:
+            numbers[index] = struct.unpack_from(">i", data, at)[0]
+            at += 4
     job = Assigned(
         data[start:name_end], data[start + 1 : func_end].decode(),
         data[func_end + 1 : name_end].decode(), data[name_end + 4 : name_end + 4 + size],
-        sched_at, count, timeout,
+        sched_at, numbers[0], numbers[1],
     )  # fmt: skip
     return job, at
+
+
+def encoded_job(dialect: str, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
+    """A job as the dialect writes it; the numbers are `at`, `count` and `timeout`."""
+    if dialect != DOC:
+        return packed(func, name, workload, **numbers)
+    keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
+    job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
+    return json.dumps(job | {keys[key]: value for key, value in numbers.items()}).encode()
+
+
+def named(dialect: str, func: str) -> bytes:
+    """A function's name as an argument."""
+    return func.encode() if dialect == DOC else str8(func)
+
+
+def put_off(dialect: str, handle: bytes, delay: int, step: int) -> bytes:
+    """The arguments of SCHED_LATER."""
+    if dialect == DOC:
+        return SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
+    return handle + struct.pack(">qh", delay, step)
+
+
+def numbered(dialect: str, number: int) -> bytes:
+    """A message's id."""
+    return struct.pack(">I", number) if dialect == CRC else b"%d" % number
 
 
 def framed(dialect: str, payload: bytes) -> bytes:
@@ -99,7 +127,7 @@ def framed(dialect: str, payload: bytes) -> bytes:
 
 def message(dialect: str, command: int, args: bytes, msgid: bytes) -> bytes:
     """The bytes of a command."""
-    if dialect == CRC:
+    if dialect != DOC:
         return framed(dialect, msgid + bytes([command]) + args)
     tail = SEPARATOR + args if args else b""
     return framed(dialect, msgid + SEPARATOR + bytes([command]) + tail)
@@ -122,9 +150,26 @@ def take_payload(dialect: str, unread: bytearray) -> bytes | None:
     return payload
 
 
+def said(data: bytes) -> Iterator[bytes]:
+    """All that a server said, frame by frame, with a CRC or without; `ValueError` if it cannot be read."""
+    at = 0
+    while at < len(data):
+        if data[at : at + 4] != b"\0RES" or len(data) < at + 9:
+            raise ValueError(f"no frame: {data[at : at + 40]!r}")
+        (size,) = struct.unpack_from(">I", data, at + 4)
+        payload = data[at + 12 : at + 12 + size]
+        head = 12
+        if len(data) < at + 12 or crc32(payload) != int.from_bytes(data[at + 8 : at + 12], "big"):
+            payload, head = data[at + 8 : at + 8 + size], 8
+        if len(payload) < size:
+            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
+        yield payload
+        at += head + size
+
+
 def parsed(dialect: str, payload: bytes) -> Message:
     """An answer's id, command and the rest."""
-    if dialect == CRC:
+    if dialect != DOC:
         return Message(payload[:4], payload[4], payload[5:])
     msgid, _, rest = payload.partition(SEPARATOR)
     if len(rest) == 1 or rest[1:3] == SEPARATOR:
@@ -134,43 +179,33 @@ def parsed(dialect: str, payload: bytes) -> Message:
 
 def assigned(dialect: str, message: Message) -> Assigned:
     """The job that a JOB_ASSIGN brings."""
-    if dialect == CRC:
+    if dialect != DOC:
         return replace(unpacked(message.data)[0], msgid=message.msgid)
     handle, _, job = message.data.partition(SEPARATOR)
     return _of_json(handle, message.msgid, json.loads(job))
 
 
-class Periodic(Connection):
+class Periodic(Connection[Message]):
     """One connection, registered. Answers are matched by their ids; jobs that come are kept."""
 
     def __init__(
-        self,
-        port: int,
-        host: str = "127.0.0.1",
-        *,
-        role: int = CLIENT,
-        dialect: str = CRC,
-        name: str = "",
-        token: str = "",
+        self, port: int, *, role: int = CLIENT, dialect: str = CRC, name: str = "", token: str = "",
         timeout: float = 10.0,
-    ) -> None:
-        super().__init__(port, host, timeout=timeout)
+    ) -> None:  # fmt: skip
+        super().__init__(port, timeout=timeout)
         self.dialect = dialect
         self._ids = 0
-        self._early: deque[Message] = deque()
         registration = bytes([role])
         if name:
             said = [struct.pack(">q", len(word)) + word.encode() for word in (name, token)]
             registration = bytes([role + 2]) + b"".join(said)
-        self.send_payload(registration)
+        self.send_bytes(self.framed(registration))
         if dialect == CRC:
-            self.connection_id = self._read_payload()
+            while (payload := take_payload(CRC, self._unread)) is None:
+                self._fill()
+            self.connection_id = payload
 
     # -- raw -------------------------------------------------------------------------------
-
-    def send_payload(self, payload: bytes) -> None:
-        """Send one frame."""
-        self._socket.sendall(self.framed(payload))
 
     def framed(self, payload: bytes) -> bytes:
         """A frame as this dialect writes it."""
@@ -178,8 +213,10 @@ class Periodic(Connection):
 
     def send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         """Send a command, and return its id, without waiting for an answer."""
-        msgid = msgid or self._next_id()
-        self._socket.sendall(self.message(command, args, msgid))
+        if not msgid:
+            self._ids += 1
+            msgid = numbered(self.dialect, self._ids)
+        self.send_bytes(self.message(command, args, msgid))
         return msgid
 
     def message(self, command: int, args: bytes, msgid: bytes) -> bytes:
@@ -188,19 +225,11 @@ class Periodic(Connection):
 
     def read(self) -> Message:
         """The next answer, whatever it is about."""
-        return self._early.popleft() if self._early else self._read()
+        return self.next_of(lambda _: True)
 
     def answer(self, msgid: bytes) -> Message:
         """The next answer to that id that brings no job; what else comes is kept for later."""
-        for index, message in enumerate(self._early):
-            if message.msgid == msgid and message.command != JOB_ASSIGN:
-                del self._early[index]
-                return message
-        while True:
-            message = self._read()
-            if message.msgid == msgid and message.command != JOB_ASSIGN:
-                return message
-            self._early.append(message)
+        return self.next_of(lambda got: got.msgid == msgid and got.command != JOB_ASSIGN)
 
     def call(self, command: int, args: bytes = b"") -> Message:
         """Send a command and return its answer, whatever it is."""
@@ -216,14 +245,8 @@ class Periodic(Connection):
         timeout: int = 0,
     ) -> None:  # fmt: skip
         """Returns once the server said that it is kept."""
-        args = self._job(func, name, workload, at, count, timeout)
-        self._expect(self.call(SUBMIT_JOB, args), SUCCESS)
-
-    def run(self, func: str, name: str, workload: bytes = b"", *, timeout: int = 0) -> bytes:
-        """The result; `PeriodicError` if nobody runs such jobs."""
-        answer = self.call(RUN_JOB, packed(func, name, workload, timeout=timeout))
-        self._expect(answer, DATA)
-        return answer.data
+        job = encoded_job(self.dialect, func, name, workload, at=at, count=count, timeout=timeout)
+        self._expect(self.call(SUBMIT_JOB, job), SUCCESS)
 
     def remove(self, func: str, name: str) -> None:
         args = str8(func) + str8(name)
@@ -232,7 +255,7 @@ class Periodic(Connection):
         self._expect(self.call(REMOVE_JOB, args), SUCCESS)
 
     def drop(self, func: str) -> None:
-        self._expect(self.call(DROP_FUNC, self._func(func)), SUCCESS)
+        self._expect(self.call(DROP_FUNC, named(self.dialect, func)), SUCCESS)
 
     def status(self) -> dict[str, tuple[int, ...]]:
         """By function: workers, jobs, running, and what else the dialect tells."""
@@ -267,13 +290,7 @@ class Periodic(Connection):
 
     def can_do(self, func: str) -> None:
         """Register a function; only today's dialect says that it is."""
-        self._confirmed(CAN_DO, self._func(func))
-
-    def cant_do(self, func: str) -> None:
-        self._confirmed(CANT_DO, self._func(func))
-
-    def broadcast(self, func: str) -> None:
-        self._confirmed(BROADCAST, self._func(func))
+        self._confirmed(CAN_DO, named(self.dialect, func))
 
     def grab(self, msgid: bytes = b"") -> Assigned:
         """Ask for a job and wait for it; `TimeoutError` if none comes."""
@@ -282,15 +299,7 @@ class Periodic(Connection):
 
     def next_job(self) -> Assigned:
         """The next job that comes for any GRAB_JOB."""
-        for index, message in enumerate(self._early):
-            if message.command == JOB_ASSIGN:
-                del self._early[index]
-                return assigned(self.dialect, message)
-        while True:
-            message = self._read()
-            if message.command == JOB_ASSIGN:
-                return assigned(self.dialect, message)
-            self._early.append(message)
+        return assigned(self.dialect, self.next_of(lambda got: got.command == JOB_ASSIGN))
 
     def done(self, handle: bytes, result: bytes = b"") -> None:
         data = SEPARATOR + result if result and self.dialect == DOC else result
@@ -299,40 +308,7 @@ class Periodic(Connection):
     def fail(self, handle: bytes) -> None:
         self._confirmed(WORK_FAIL, handle)
 
-    def later(self, handle: bytes, delay: int, step: int = 0) -> None:
-        args = handle + struct.pack(">qh", delay, step)
-        if self.dialect == DOC:
-            args = SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
-        self._confirmed(SCHED_LATER, args)
-
-    def data(self, handle: bytes, piece: bytes) -> None:
-        self._confirmed(WORK_DATA, handle + piece)
-
-    def acquire(self, lock: str, most: int, handle: bytes) -> bool:
-        answer = self.call(ACQUIRE, str8(lock) + struct.pack(">h", most) + handle)
-        self._expect(answer, ACQUIRED)
-        return answer.data == b"\x01"
-
-    def release(self, lock: str, handle: bytes) -> None:
-        self._confirmed(RELEASE, str8(lock) + handle)
-
     # -- inside ----------------------------------------------------------------------------
-
-    def _next_id(self) -> bytes:
-        self._ids += 1
-        return struct.pack(">I", self._ids) if self.dialect == CRC else b"%d" % self._ids
-
-    def _func(self, func: str) -> bytes:
-        return str8(func) if self.dialect == CRC else func.encode()
-
-    def _job(
-        self, func: str, name: str, workload: bytes, at: int, count: int, timeout: int
-    ) -> bytes:
-        if self.dialect == CRC:
-            return packed(func, name, workload, at=at, count=count, timeout=timeout)
-        job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
-        job |= {"sched_at": at, "counter": count, "timeout": timeout}
-        return json.dumps(job).encode()
 
     def _confirmed(self, command: int, args: bytes) -> None:
         msgid = self.send(command, args)
@@ -343,16 +319,175 @@ class Periodic(Connection):
         if answer.command != command:
             raise PeriodicError(f"answered {answer.command}, not {command}: {answer.data[:80]!r}")
 
-    def _read(self) -> Message:
-        return parsed(self.dialect, self._read_payload())
-
-    def _read_payload(self) -> bytes:
-        while (payload := take_payload(self.dialect, self._unread)) is None:
-            self._fill()
-        return payload
+    def cut(self) -> Message | None:
+        payload = take_payload(self.dialect, self._unread)
+        return None if payload is None else parsed(self.dialect, payload)
 
 
 def _of_json(handle: bytes, msgid: bytes, job: dict[str, object]) -> Assigned:
     at, count, timeout = (int(str(job.get(key, 0))) for key in ("sched_at", "counter", "timeout"))
     func, name, workload = (str(job.get(key, "")) for key in ("func", "name", "workload"))
     return Assigned(handle, func, name, workload.encode(), at, count, timeout, msgid)
+
+
+# -- in common words -------------------------------------------------------------------------------
+
+_SLOTS = 3
+"""Names that a producer submits again and again."""
+_FOR_EVER = 1_000_000
+
+
+class Peer(peer.Peer):
+    """Answers are matched by their ids. The variant is the dialect.
+
+    In the document's, a worker's reports have no answer: a PING behind each says that it was heard.
+    """
+
+    protocol = "periodic"
+
+    def open(self) -> None:
+        self.dialect = DOC if self.variant == DOC else CRC
+        self._ids = 0
+        self._asked: dict[bytes, peer.Offer | peer.Grant] = {}
+        self._grab = b""
+        self._pinged: deque[peer.Grant] = deque()
+        self.say(framed(self.dialect, bytes([WORKER if self.queues else CLIENT])))
+        if self.dialect == DOC:
+            self._send(PING)  # it must say more before a second is over
+            self._begin()
+
+    def _begin(self) -> None:
+        self.is_open = True
+        for queue in self.queues:
+            self._send(CAN_DO, named(self.dialect, queue))
+
+    def _send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
+        self._ids += 1
+        msgid = msgid or numbered(self.dialect, self._ids)
+        self.say(message(self.dialect, command, args, msgid))
+        return msgid
+
+    def cut(self) -> Message | None:
+        payload = take_payload(self.dialect, self.unread)
+        if payload is not None and not self.is_open:
+            if len(payload) != 4:
+                raise peer.Unexpected(payload)
+            self._begin()
+            return self.cut()
+        return None if payload is None else parsed(self.dialect, payload)
+
+    def answers(self, message: Message) -> Iterable[peer.Answer]:
+        if message.command == JOB_ASSIGN:
+            yield peer.Granted(self._grant(message))
+            return
+        asked = self._asked.pop(message.msgid, None)
+        if isinstance(asked, peer.Offer):
+            yield self._about(asked, message)
+        elif message.command == PONG and self._pinged:
+            yield peer.Done(self._pinged.popleft())
+        elif message.command not in (SUCCESS, PONG):
+            raise peer.Unexpected(message)
+        elif asked is not None:
+            yield peer.Done(asked)
+
+    def _about(self, offer: peer.Offer, message: Message) -> peer.Answer:
+        if message.command == SUCCESS and not offer.waits:
+            return peer.Accepted(offer, _name(offer))
+        if message.command == NO_WORKER:
+            return peer.Refused(offer, "no worker")
+        if message.command != DATA:
+            raise peer.Unexpected(message)
+        failed = message.data in (b"failed", b"expired", b"removed")
+        return peer.Result(offer, message.data, failed)
+
+    def _grant(self, message: Message) -> peer.Grant:
+        job = assigned(self.dialect, message)
+        workload = plain(job.workload) if self.dialect == DOC else job.workload
+        reserve = float(job.timeout) if job.timeout else None
+        return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
+
+    @property
+    def habits(self) -> str:
+        return "periodic-doc" if self.dialect == DOC else "periodic"
+
+    def holder(self, link: str) -> str:
+        return f"periodic {link}"
+
+    def submit(self, *offers: peer.Offer) -> None:
+        for offer in offers:
+            command = RUN_JOB if offer.waits else SUBMIT_JOB
+            numbers = {"at": offer.at, "timeout": offer.reserve}
+            job = encoded_job(self.dialect, offer.queue, _name(offer), offer.body, **numbers)
+            self._asked[self._send(command, job)] = offer
+
+    def serve(self, queue: str) -> None:
+        for old in self.queues:
+            self._send(CANT_DO, named(self.dialect, old))
+        super().serve(queue)
+        self._send(CAN_DO, named(self.dialect, queue))
+
+    @staticmethod
+    def handle_of(name: str) -> bytes:
+        return str8(name) + str8(name)
+
+    def take(self) -> None:
+        self._grab = self._send(GRAB_JOB)
+
+    def take_again(self) -> bool:
+        if self.dialect == CRC:
+            self._send(GRAB_JOB, msgid=self._grab)
+        return self.dialect == CRC
+
+    def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
+        if word == "ack":
+            parting = SEPARATOR if result and self.dialect == DOC else b""
+            msgid = self._send(WORK_DONE, grant.handle + parting + result)
+        elif word == "fail":
+            msgid = self._send(WORK_FAIL, grant.handle)
+        else:
+            args = put_off(self.dialect, grant.handle, self.rng.randrange(3), 1)
+            msgid = self._send(SCHED_LATER, args)
+        if self.dialect == CRC:
+            self._asked[msgid] = grant
+        else:
+            self._pinged.append(grant)
+            self._send(PING)
+
+    def beat(self) -> None:
+        self._send(PING)
+
+
+def _name(offer: peer.Offer) -> str:
+    return offer.name or offer.jid
+
+
+def _vary(offer: peer.Offer, rng: Random) -> None:
+    offer.volatile = offer.waits
+    offer.reserve = 60 if offer.waits else rng.choice((0, 0, 12, 12, 30))
+    if not offer.waits and rng.random() < 0.3:
+        number = rng.randrange(_SLOTS)
+        offer.name = f"{offer.jid[:-8]}-slot{number}"
+        offer.queue = peer.QUEUES[number % len(peer.QUEUES)]
+
+
+Peer.behaviour = peer.Behaviour(
+    vary=_vary,
+    later=0.15,
+    variants={"producer": (CRC, CRC, DOC), "worker": (CRC, CRC, DOC)},
+    waiters=(0, 3),
+    words={"ack": 70, "fail": 14, "release": 8, "vanish": 8},
+    spans=((1, 3_000), (11_000, 26_000), (60_000, 100_000)),
+    usual=(88, 10, 2),
+    sleepy=(40, 55, 5),
+    ways=(("many", ""), ("wait", ""), ("one", DOC)),
+    consumers=(CRC, DOC),
+    volatile_waits=True,
+    reports_promise=True,
+    retry=_FOR_EVER,
+    has_reserve=True,
+    habits={
+        "periodic": peer.Habits(expiry_fails=True),
+        # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
+        "periodic-doc": peer.Habits(ack_lasts=False, expiry_fails=True),
+    },
+)

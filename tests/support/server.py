@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from franca.node.settings import LISTENERS, flag_of
+from tests.support.scoped import Scoped
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
@@ -72,7 +72,7 @@ def free_port() -> int:
     raise AssertionError("the ports never end")
 
 
-class Server:
+class Server(Scoped):
     """One data directory, and a port for each protocol it `speaks`, served by one process at a time.
 
     Every other listener is off: the default ports belong to nobody here, but for listeners that a
@@ -104,7 +104,7 @@ class Server:
 
     # -- life ------------------------------------------------------------------------------
 
-    def start(self, timeout: float = 10.0) -> Self:
+    def start(self, timeout: float = 30.0) -> Self:
         """Start the process and return once it greets and says that it is ready.
 
         `ServerFailed` with its last words if it does not.
@@ -114,7 +114,7 @@ class Server:
         deadline = time.monotonic() + timeout
         while not (
             self._greets()
-            and all(map(_listens, self.ports.values()))
+            and all(map(listens, self.ports.values()))
             and READY in self.log_path.read_bytes()[before:]
         ):
             code = self.process.poll()
@@ -155,7 +155,7 @@ class Server:
             self.kill9()
             raise ServerFailed(f"did not stop within {timeout} s\n{self.log_tail()}") from None
 
-    def restart(self, timeout: float = 10.0) -> Self:
+    def restart(self, timeout: float = 30.0) -> Self:
         """Kill the process if it still runs, then start it again on the same data and port."""
         self.kill9()
         return self.start(timeout)
@@ -194,17 +194,12 @@ class Server:
     def log_tail(self) -> str:
         return "\n".join(self.log_lines())[-_TAIL_CHARS:]
 
-    # -- context ---------------------------------------------------------------------------
+    # -- scope -----------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
         return self if self.running else self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         if self._process is not None:
             self.kill9()
 
@@ -236,7 +231,8 @@ class Server:
             return False
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether anybody does, on this machine."""
     try:
         socket.create_connection((HOST, port), timeout=1.0).close()
     except OSError:

@@ -24,11 +24,12 @@ class Secured(NamedTuple):
         return ("--tls-cert", str(self.certificate), "--tls-key", str(self.key))
 
 
-def secured(folder: Path) -> Secured:
-    """A new certificate, written into this folder."""
-    authority = trustme.CA()
-    issued = authority.issue_cert(HOST)
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
+def secured(folder: Path, authority: trustme.CA | None = None) -> Secured:
+    """A new certificate of an authority, a new one if none is given, in `ca`, `cert` and `key.pem` of this folder."""
+    authority = authority or trustme.CA()
+    issued = authority.issue_cert(HOST, "localhost")
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     certificate.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
     issued.private_key_pem.write_to_path(str(key))
     client = ssl.create_default_context()

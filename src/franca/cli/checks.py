@@ -1,4 +1,6 @@
-"""What the doctor looks at. Each check yields what it found; none of them changes anything:
+"""`franca compact`; and `franca doctor`: is everything in order for a server to run here?
+
+Each check yields what it found; none of them changes anything:
 no directory is made, no file of the store is created, no lock is left behind.
 """
 
@@ -14,14 +16,18 @@ import ssl
 import stat
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import click
 import msgspec
 from msgspec import Struct
 
+from franca.cli.output import printable
+from franca.cli.settings import settings_flags
 from franca.control import client
-from franca.control.values import Address
-from franca.node.datadir import LOCK, STORE, SUSPECT, keeps_unused_room
+from franca.node import datadir, exits
 from franca.node.settings import ConfigError, Settings, check_binds
+from franca.values import Address
 
 MIB = 1 << 20
 LOW_DISK_BYTES = 1024 * MIB
@@ -29,6 +35,54 @@ SPARE_FILES = 64
 SQLITE_MIN = (3, 35, 0)
 NOT_BEFORE_S = 1_760_000_000
 FUTURE_S = 300
+_SIGNS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@settings_flags
+def doctor(settings: Settings, as_json: bool) -> None:
+    """Check configuration, data directory, disk, store, ports and clock."""
+    findings = examine(settings)
+    failed = any(finding.verdict == "fail" for finding in findings)
+    if as_json:
+        whole = msgspec.json.encode({"ok": not failed, "findings": findings})
+        click.echo(msgspec.json.format(whole, indent=2).decode())
+    else:
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            text = printable(finding.text)
+            click.echo(f"{_SIGNS[finding.verdict]}  {finding.name.ljust(width)}  {text}")
+    raise click.exceptions.Exit(exits.FAILURE if failed else exits.OK)
+
+
+@click.command()
+@settings_flags
+def compact(settings: Settings) -> None:
+    """Write the store into a new file without unused room, in place of the old one.
+
+    The server must be stopped. A file that an earlier release made can give room back by itself
+    from then on. Needs as much free room as the jobs take.
+    """
+    os.umask(0o077)
+    if not os.path.exists(settings.data):
+        raise click.ClickException(f"there is no {settings.data}")
+    try:
+        data = datadir.DataDir(Path(settings.data))
+    except datadir.StoreBusy as error:
+        click.echo(f"{error}: stop it first", err=True)
+        raise click.exceptions.Exit(exits.DATA_IN_USE) from None
+    try:
+        if not os.path.exists(data.store_path):
+            raise click.ClickException(f"there is no store in {settings.data}")
+        before = os.path.getsize(data.store_path)
+        data.compact()
+    except datadir.StoreError as error:
+        click.echo(str(error), err=True)
+        raise click.exceptions.Exit(exits.DISK_FAILED) from None
+    finally:
+        data.close()
+    click.echo(f"{before} bytes before, {os.path.getsize(data.store_path)} after")
 
 
 class Finding(Struct, frozen=True):
@@ -39,50 +93,46 @@ class Finding(Struct, frozen=True):
     text: str
 
 
-def ok(name: str, text: str) -> Finding:
-    """In order."""
-    return Finding(name, "ok", text)
-
-
-def warn(name: str, text: str) -> Finding:
-    """It will run, but look at this."""
-    return Finding(name, "warn", text)
-
-
-def fail(name: str, text: str) -> Finding:
-    """It will not run, or not keep its promises."""
-    return Finding(name, "fail", text)
+Found = Iterator[tuple[str, str]]
+"""What a check yields: `ok`, `warn` (it will run, but look at this) or `fail`, and why."""
 
 
 def examine(settings: Settings) -> list[Finding]:
     """Every check, in the order in which a start would meet them."""
     running = _running(settings.data)
-    findings = [
-        *_bind_policy(settings),
-        *_tls(settings),
-        *_data(settings.data),
-        *_lock(settings.data, running),
-        *_disk(settings),
-        *_sqlite(),
-        *_clock(settings.data),
-        *_files(settings),
-    ]
-    if running is not None:
-        lag = running.get("loop_lag_p99_ms")
-        text = f"version {running.get('version')}, pid {running.get('pid')}, loop lag {lag} ms"
-        refusing = bool(running.get("refusing_new"))
-        full = "; it refuses new jobs for want of room"
-        return [*findings, fail("server", text + full) if refusing else ok("server", text)]
-    findings.append(ok("server", "not running"))
-    return [*findings, *_store(settings.data), *_ports(settings)]
+    checks = {
+        "settings": _bind_policy(settings),
+        "tls": _tls(settings),
+        "data": _data(settings.data),
+        "lock": _lock(settings.data, running),
+        "disk": _disk(settings),
+        "sqlite": _sqlite(),
+        "clock": _clock(settings.data),
+        "files": _files(settings),
+        "server": _server(running),
+    }
+    if running is None:
+        checks |= {"store": _store(settings.data), "port": _ports(settings)}
+    return [Finding(name, *found) for name, check in checks.items() for found in check]
+
+
+def _server(running: dict[str, object] | None) -> Found:
+    if running is None:
+        yield "ok", "not running"
+        return
+    lag = running.get("loop_lag_p99_ms")
+    text = f"version {running.get('version')}, pid {running.get('pid')}, loop lag {lag} ms"
+    if running.get("refusing_new"):
+        yield "fail", f"{text}; it refuses new jobs for want of room"
+    else:
+        yield "ok", text
 
 
 def _running(data: str) -> dict[str, object] | None:
     """What the server of this data directory says of itself, if there is one that answers."""
     try:
-        return msgspec.json.decode(
-            client.call(data, "server.status", timeout_s=5.0), type=dict[str, object]
-        )
+        status = client.call(data, "server.status", timeout_s=5.0)
+        return msgspec.json.decode(status, type=dict[str, object])
     except (client.CannotConnect, client.TimedOut, client.Declined):
         return None
 
@@ -90,16 +140,16 @@ def _running(data: str) -> dict[str, object] | None:
 # -- settings ---------------------------------------------------------------------------------
 
 
-def _bind_policy(settings: Settings) -> Iterator[Finding]:
+def _bind_policy(settings: Settings) -> Found:
     try:
         check_binds(settings)
     except ConfigError as error:
-        yield fail("settings", str(error))
+        yield "fail", str(error)
     else:
-        yield ok("settings", "read without errors")
+        yield "ok", "read without errors"
 
 
-def _tls(settings: Settings) -> Iterator[Finding]:
+def _tls(settings: Settings) -> Found:
     tls = settings.tls
     if not tls.certificate:
         return
@@ -109,44 +159,42 @@ def _tls(settings: Settings) -> Iterator[Finding]:
         if tls.client_ca:
             context.load_verify_locations(tls.client_ca)
     except (OSError, ssl.SSLError) as error:
-        yield fail("tls", f"{tls.certificate}: {error}")
+        yield "fail", f"{tls.certificate}: {error}"
         return
-    yield ok("tls", tls.certificate)
+    yield "ok", tls.certificate
     if os.stat(tls.key).st_mode & 0o077:
-        yield warn("tls", f"{tls.key} can be read by others: chmod 600")
+        yield "warn", f"{tls.key} can be read by others: chmod 600"
 
 
 # -- the data directory -----------------------------------------------------------------------
 
 
-def _data(data: str) -> Iterator[Finding]:
+def _data(data: str) -> Found:
     if not os.path.exists(data):
         parent = _existing_parent(data)
         if os.access(parent, os.W_OK | os.X_OK):
-            yield ok("data", f"{data} will be made")
+            yield "ok", f"{data} will be made"
         else:
-            yield fail("data", f"{data} cannot be made: {parent} is not ours to write")
+            yield "fail", f"{data} cannot be made: {parent} is not ours to write"
         return
     about = os.stat(data)
     if not stat.S_ISDIR(about.st_mode):
-        yield fail("data", f"{data} is not a directory")
+        yield "fail", f"{data} is not a directory"
     elif not os.access(data, os.R_OK | os.W_OK | os.X_OK):
-        yield fail("data", f"{data} is not ours to read and write")
+        yield "fail", f"{data} is not ours to read and write"
     elif about.st_uid != os.geteuid():
-        yield warn("data", f"{data} belongs to another user; run this as the server's user")
+        yield "warn", f"{data} belongs to another user; run this as the server's user"
     elif about.st_mode & 0o077:
-        yield warn("data", f"{data} is open to others: chmod 700")
+        yield "warn", f"{data} is open to others: chmod 700"
     else:
-        yield ok("data", data)
-    if os.path.exists(os.path.join(data, SUSPECT)):
-        store = os.path.join(data, STORE)
+        yield "ok", data
+    if os.path.exists(os.path.join(data, datadir.SUSPECT)):
+        store = os.path.join(data, datadir.STORE)
         size = os.path.getsize(store) if os.path.exists(store) else 0
         free = shutil.disk_usage(data).free
-        yield warn(
-            "data",
-            "a write or sync failed; the next start copies the store into a new file "
-            f"({size // MIB} MiB; {free // MIB} MiB free), or writes it over where it is",
-        )
+        room = f"({size // MIB} MiB; {free // MIB} MiB free)"
+        copies = f"the next start copies the store into a new file {room}"
+        yield "warn", f"a write or sync failed; {copies}, or writes it over where it is"
 
 
 def _existing_parent(path: str) -> str:
@@ -155,134 +203,125 @@ def _existing_parent(path: str) -> str:
     return path
 
 
-def _lock(data: str, running: dict[str, object] | None) -> Iterator[Finding]:
-    held = _is_held(os.path.join(data, LOCK))
+def _lock(data: str, running: dict[str, object] | None) -> Found:
+    held = _is_held(os.path.join(data, datadir.LOCK))
     if held and running is None:
-        yield fail("lock", "held by a server that does not answer on its control socket")
+        yield "fail", "held by a server that does not answer on its control socket"
     elif held:
-        yield ok("lock", "held by the running server")
+        yield "ok", "held by the running server"
     else:
-        yield ok("lock", "free")
+        yield "ok", "free"
 
 
 def _is_held(path: str) -> bool:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    finally:
-        os.close(descriptor)
+    except OSError:
+        pass
     return False
 
 
-def _disk(settings: Settings) -> Iterator[Finding]:
+def _disk(settings: Settings) -> Found:
     free = shutil.disk_usage(_existing_parent(settings.data)).free
     text = f"{free // MIB} MiB free"
     if free < settings.limits.disk_reserve_bytes:
-        yield fail("disk", f"{text}: new jobs are refused below the reserve")
+        yield "fail", f"{text}: new jobs are refused below the reserve"
     elif free < LOW_DISK_BYTES:
-        yield warn("disk", text)
+        yield "warn", text
     else:
-        yield ok("disk", text)
+        yield "ok", text
 
 
 # -- the machine ------------------------------------------------------------------------------
 
 
-def _sqlite() -> Iterator[Finding]:
+def _sqlite() -> Found:
     text = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < SQLITE_MIN:
-        wanted = ".".join(str(part) for part in SQLITE_MIN)
-        yield fail("sqlite", f"{text} is too old: {wanted} or newer")
+        yield "fail", f"{text} is too old: {'.'.join(map(str, SQLITE_MIN))} or newer"
     elif sqlite3.threadsafety == 0:
-        yield fail("sqlite", f"{text} was built without threads")
+        yield "fail", f"{text} was built without threads"
     else:
-        yield ok("sqlite", text)
+        yield "ok", text
 
 
-def _clock(data: str) -> Iterator[Finding]:
+def _clock(data: str) -> Found:
     now = time.time()
     if now < NOT_BEFORE_S:
-        yield fail("clock", "the machine's clock is years behind")
+        yield "fail", "the machine's clock is years behind"
         return
     try:
         ahead = max(entry.stat().st_mtime for entry in os.scandir(data)) - now
     except (OSError, ValueError):
         ahead = 0.0
     if ahead > FUTURE_S:
-        yield warn("clock", f"files of the data directory are {ahead:.0f} s ahead of the clock")
+        yield "warn", f"files of the data directory are {ahead:.0f} s ahead of the clock"
     else:
-        yield ok("clock", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)))
+        yield "ok", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
 
 
-def _files(settings: Settings) -> Iterator[Finding]:
+def _files(settings: Settings) -> Found:
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = settings.limits.connections_max + SPARE_FILES
     if hard != resource.RLIM_INFINITY and hard < wanted:
-        yield warn("files", f"{hard} open files allowed; {wanted} for all connections")
+        yield "warn", f"{hard} open files allowed; {wanted} for all connections"
     else:
-        yield ok("files", f"{'any number of' if hard == resource.RLIM_INFINITY else hard} allowed")
+        yield "ok", f"{'any number of' if hard == resource.RLIM_INFINITY else hard} allowed"
 
 
 # -- only while no server runs ----------------------------------------------------------------
 
 
-def _store(data: str) -> Iterator[Finding]:
-    path = os.path.join(data, STORE)
+def _store(data: str) -> Found:
+    path = os.path.join(data, datadir.STORE)
     if not os.path.exists(path):
-        yield ok("store", "none yet")
+        yield "ok", "none yet"
         return
     logged = os.path.exists(f"{path}-wal")
     if logged and os.stat(path).st_uid != os.geteuid():
         # SQLite would make a shared-memory file of ours beside it, and lock its owner out.
-        yield warn("store", "not looked at: it has a log and belongs to another user")
+        yield "warn", "not looked at: it has a log and belongs to another user"
         return
     try:
         # Without a log nothing is left to read but the file, and nothing need be created for it.
         mode = "mode=ro" if logged else "immutable=1"
-        database = sqlite3.connect(f"file:{_quoted(path)}?{mode}", uri=True)
+        database = sqlite3.connect(f"{Path(path).absolute().as_uri()}?{mode}", uri=True)
         try:
             verdict = database.execute("PRAGMA quick_check(1)").fetchone()[0]
             held, tail = database.execute("SELECT held_rows, tail_rows FROM totals").fetchone()
         finally:
             database.close()
     except sqlite3.Error as error:
-        yield fail("store", f"{path}: {error}")
+        yield "fail", f"{path}: {error}"
         return
     if verdict == "ok":
-        yield ok("store", f"{path}: whole, {held + tail} jobs")
-        if keeps_unused_room(path):
-            size = os.path.getsize(path) // MIB
-            yield warn(
-                "store",
-                f"{path} ({size} MiB) was made by an earlier release and keeps unused room: "
-                "'franca compact', with the server stopped, mends that",
-            )
+        yield "ok", f"{path}: whole, {held + tail} jobs"
+        if not datadir.gives_room_back(path):
+            old = f"{path} ({os.path.getsize(path) // MIB} MiB) was made by an earlier release"
+            remedy = "'franca compact', with the server stopped, mends that"
+            yield "warn", f"{old} and keeps unused room: {remedy}"
     else:
-        yield fail("store", f"{path}: {verdict}")
+        yield "fail", f"{path}: {verdict}"
 
 
-def _quoted(path: str) -> str:
-    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-
-
-def _ports(settings: Settings) -> Iterator[Finding]:
-    """A server does without a port of the defaults that is taken, unless it would have none."""
-    by_default = {row.key for row in settings.shown if row.source == "default"}
-    every = [(name, one) for name, ones in settings.listeners.items() for one in ones]
-    reasons = [_why_taken(address) for _, address in every]
-    has_one = any(not why and not one.path for (_, one), why in zip(every, reasons, strict=True))
-    for (protocol, address), reason in zip(every, reasons, strict=True):
+def _ports(settings: Settings) -> Found:
+    """As `Listeners.open` does: what nobody asked for is left out, if anything else is left."""
+    every = [
+        (name, address, settings.is_default(f"{name}.listen"), _why_taken(address))
+        for name, addresses in settings.listeners.items()
+        for address in addresses
+    ]
+    has_one = any(not (why or (default and one.path)) for _, one, default, why in every)
+    for protocol, address, is_default, reason in every:
         if not reason:
-            yield ok("port", f"{protocol} {address} is free")
-        elif has_one and f"{protocol}.listen" in by_default:
-            yield warn("port", f"{protocol} {address}: {reason}; it will not be listened on")
+            yield "ok", f"{protocol} {address} is free"
+        elif has_one and is_default:
+            yield "warn", f"{protocol} {address}: {reason}; it will not be listened on"
         else:
-            yield fail("port", f"{protocol} {address}: {reason}")
+            yield "fail", f"{protocol} {address}: {reason}"
 
 
 def _why_taken(address: Address) -> str:

@@ -1,7 +1,9 @@
-"""`franca jobs`: list them, show one, steer them by name or by filter."""
+"""`franca push` and `franca jobs`: list them, show one, act on them by name or by filter."""
 
 from __future__ import annotations
 
+import datetime
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -9,10 +11,10 @@ import click
 import msgspec
 from msgspec import Raw
 
-from franca.cli import exits
 from franca.cli.group import Group
-from franca.cli.output import age, cell, jobs_word, pairs, printable, table
-from franca.cli.remote import Failed, Remote, confirm, remote
+from franca.cli.output import cell, counted, pairs, printable, table
+from franca.cli.remote import Failed, Remote, confirm, duration, not_text, remote
+from franca.node import exits
 
 STATES = ("waiting", "ready", "leased", "done", "dead", "cancelled")
 
@@ -25,7 +27,7 @@ def jobs() -> None:
 def filters(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say which jobs are meant."""
     for option in (
-        click.option("--type", "kind", default="", help="Only jobs of this type."),
+        click.option("--type", default="", help="Only jobs of this type."),
         click.option("--queue", default="", help="Only jobs of this queue."),
         click.option("--state", "states", type=click.Choice(STATES), multiple=True),
     ):
@@ -40,31 +42,14 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--after", type=click.IntRange(0, 2**63 - 2), default=0, help="Go on behind this id.")
 @click.option("--oldest-first", is_flag=True)
 @remote
-def ls(
-    server: Remote,
-    states: tuple[str, ...],
-    queue: str,
-    kind: str,
-    name: str,
-    limit: int,
-    after: int,
-    oldest_first: bool,
-) -> None:
+def ls(server: Remote, oldest_first: bool, **params: object) -> None:
     """List jobs, newest first."""
-    params = {"states": states, "queue": queue, "type": kind, "name": name, "limit": limit}
-    params |= {"after": after, "newest_first": not oldest_first}
-    page = server.ask("jobs.find", params)
-    if server.as_json:
-        return
-    head = ("ID", "STATE", "QUEUE", "TYPE", "NAME", "AGE", "TRIES", "ERROR")
-    columns = ("id", "state", "queue", "type", "name")
-    rows = [
-        [*(job[name] for name in columns), age(job["created_at"]), job["attempts"], job["error"]]
-        for job in page["jobs"]
-    ]
-    table(head, rows)
+    page = server.ask("jobs.find", params | {"newest_first": not oldest_first})
+    if not server.as_json:
+        head = "ID STATE QUEUE TYPE NAME AGE TRIES ERROR"
+        table(head, "id state queue type name created_at attempts error", page["jobs"])
     if page["after"]:
-        click.echo(f"There may be more: --after {page['after']}", err=True)
+        server.say(f"There may be more: --after {page['after']}", err=True)
 
 
 @jobs.command()
@@ -78,9 +63,9 @@ def show(server: Remote, job: str) -> None:
     for number, view in enumerate(found):
         if number:
             click.echo()
-        story = msgspec.json.decode(view.pop("story"))
+        attempts = msgspec.json.decode(view.pop("story"))
         pairs((name, _plain(raw)) for name, raw in view.items())
-        for attempt in story:
+        for attempt in attempts:
             error = f"{attempt['error']}: {attempt['text']}" if attempt["error"] else ""
             when = cell(attempt["ended_at"])
             click.echo(f"  {when}  {attempt['how']}  {attempt['holder']}  {printable(error)}")
@@ -96,53 +81,110 @@ def _plain(raw: Raw) -> str:
     return str(msgspec.json.decode(value)) if value.startswith(b'"') else value.decode()
 
 
-def steering(op: str, past: str, *, asks: bool) -> Callable[..., None]:
-    """The body of a command that does one thing to many jobs."""
+def _add(name: str, done: str, help_text: str, *, asks: bool = False) -> None:
+    """Add a command that does one thing to many jobs."""
 
-    def steer(
-        server: Remote,
-        references: tuple[str, ...],
-        states: tuple[str, ...],
-        queue: str,
-        kind: str,
-        yes: bool = True,
+    def act(
+        server: Remote, references: tuple[str, ...], yes: bool = True, **filtered: object
     ) -> None:
-        by_filter = bool(states or queue or kind)
+        by_filter = any(filtered.values())
         if by_filter == bool(references):
-            raise Failed("say which jobs: by id or name, or by --state, --queue, --type", 2)
+            reason = "say which jobs: by id or name, or by --state, --queue, --type"
+            raise Failed(reason, exits.USAGE)
         if asks and by_filter:
-            confirm(f"All jobs that fit will be {past}. Go on?", yes)
-        params = {"jobs": references, "states": states, "queue": queue, "type": kind}
-        result = server.ask(op, params)
-        if not server.as_json:
-            click.echo(f"{jobs_word(result['count'])} {past}")
-        for word in result["missing"]:
-            click.echo(f"There is no job {printable(word)}.", err=True)
-        for skip in result["skipped"]:
-            about = f"Job {printable(skip['job'])} is {skip['state']}: not {past}"
-            told = skip["reason"] != f"it is {skip['state']}"
-            click.echo(f"{about}, {printable(skip['reason'])}." if told else f"{about}.", err=True)
-        if result.get("skipped_more"):
-            click.echo(f"{jobs_word(result['skipped_more'])} more: not {past}.", err=True)
-        if result["missing"]:
-            raise click.exceptions.Exit(exits.NOT_FOUND)
-        if result["skipped"]:
-            raise click.exceptions.Exit(exits.FAILURE)
+            confirm(f"All jobs that fit will be {done}. Go on?", yes)
+        result = server.ask(f"jobs.{name}", {"jobs": references, **filtered})
+        server.say(f"{counted(result['count'], 'job')} {done}")
+        _tell_skipped(result, done)
 
-    return steer
-
-
-def _add(name: str, past: str, help_text: str, *, asks: bool = False) -> None:
-    body = steering(f"jobs.{name}", past, asks=asks)
-    body.__name__ = name
-    body.__doc__ = help_text
-    command = remote(filters(click.argument("references", nargs=-1, metavar="[JOB]...")(body)))
+    command = remote(filters(click.argument("references", nargs=-1, metavar="[JOB]...")(act)))
     if asks:
         command = click.option("--yes", is_flag=True, help="Do not ask.")(command)
-    jobs.command(name)(command)
+    jobs.command(name, help=help_text)(command)
+
+
+def _tell_skipped(result: dict[str, Any], done: str) -> None:
+    """Say what was not done, and end with the code for it."""
+    for word in result["missing"]:
+        click.echo(f"There is no job {printable(word)}.", err=True)
+    for skip in result["skipped"]:
+        about = f"Job {printable(skip['job'])} is {skip['state']}: not {done}"
+        told = skip["reason"] != f"it is {skip['state']}"
+        click.echo(f"{about}, {printable(skip['reason'])}." if told else f"{about}.", err=True)
+    if result.get("skipped_more"):
+        click.echo(f"{counted(result['skipped_more'], 'job')} more: not {done}.", err=True)
+    if result["missing"]:
+        raise click.exceptions.Exit(exits.NOT_FOUND)
+    if result["skipped"]:
+        raise click.exceptions.Exit(exits.FAILURE)
 
 
 _add("retry", "retried", "Make waiting or dead jobs ready now.")
 _add("kill", "killed", "Give live jobs up, into the dead set.", asks=True)
 _add("cancel", "cancelled", "End live jobs, running ones too.", asks=True)
 _add("delete", "deleted", "Remove waiting, ready or dead jobs for good.", asks=True)
+
+
+# -- push -------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("type")
+@click.argument("args", nargs=-1)
+@click.option("--at", default="", metavar="TIME", help="When to run it: 2030-01-31T12:00:00Z.")
+@click.option("--in", "in_ms", type=duration, default=0, help="How long from now: 10m.")
+@click.option("--retry", type=click.IntRange(0, 2**31 - 1), default=25, show_default=True)
+@click.option(
+    "--lease", "lease_ms", type=duration, default="30m", show_default=True, help="Time per run."
+)
+@click.option("--name", default="", help="Its public name (jid); repeated, it is the same job.")
+@remote
+def push(server: Remote, args: tuple[str, ...], at: str, **params: object) -> None:
+    """Push a job of TYPE into QUEUE and print its id.
+
+    Each of ARGS is JSON if it can be read as JSON, and a text otherwise. A single dash reads
+    the whole JSON array from stdin. Put -- before arguments that begin with a dash.
+    """
+    if at and params["in_ms"]:
+        raise Failed("--at and --in exclude each other", exits.USAGE)
+    params["args"] = arguments(args)
+    if at:
+        params["at"] = moment(at)
+    server.say(str(server.ask("jobs.push", params)["id"]))
+
+
+def arguments(words: tuple[str, ...]) -> Raw:
+    """The job's arguments as one JSON array, each number as it was written."""
+    if words == ("-",):
+        piped = sys.stdin.buffer.read()
+        if not _is_json(piped):
+            raise Failed("stdin is not JSON", exits.USAGE)
+        return Raw(msgspec.json.format(piped, indent=-1))
+    return Raw(b"[" + b",".join(_argument(word) for word in words) + b"]")
+
+
+def _argument(word: str) -> bytes:
+    try:
+        raw = word.encode()
+    except UnicodeEncodeError:
+        raise Failed(f"{not_text(word)} is not UTF-8", exits.USAGE) from None
+    return msgspec.json.format(raw, indent=-1) if _is_json(raw) else msgspec.json.encode(word)
+
+
+def _is_json(raw: bytes) -> bool:
+    try:
+        raw.decode()
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def moment(text: str) -> datetime.datetime:
+    """A moment; without a zone, it is the machine's."""
+    try:
+        return datetime.datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError):
+        example = "2030-01-31T12:00:00Z"
+        raise Failed(f"--at {text!r} is not a time such as {example}", exits.USAGE) from None

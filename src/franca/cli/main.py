@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import NoReturn
 
 import click
 
 from franca import __version__
-from franca.cli import exits
-from franca.cli.group import LazyGroup
+from franca.cli.group import Group
+from franca.node import exits
 
 EXAMPLES = """\
 Examples:
@@ -24,21 +25,34 @@ Examples:
 
 COMMANDS = {
     "serve": "franca.cli.serve:serve",
-    "push": "franca.cli.push:push",
+    "push": "franca.cli.jobs:push",
     "jobs": "franca.cli.jobs:jobs",
-    "queues": "franca.cli.queues:queues",
-    "workers": "franca.cli.workers:workers",
-    "status": "franca.cli.server:status",
-    "stop": "franca.cli.server:stop",
-    "backup": "franca.cli.server:backup",
-    "compact": "franca.cli.compact:compact",
-    "doctor": "franca.cli.doctor:doctor",
-    "config": "franca.cli.config:config",
+    "queues": "franca.cli.operations:queues",
+    "workers": "franca.cli.operations:workers",
+    "status": "franca.cli.operations:status",
+    "stop": "franca.cli.operations:stop",
+    "backup": "franca.cli.operations:backup",
+    "compact": "franca.cli.checks:compact",
+    "doctor": "franca.cli.checks:doctor",
+    "config": "franca.cli.settings:config",
 }
 
 
-class Root(LazyGroup):
-    """The command itself; its help begins with examples."""
+class Root(Group):
+    """The command itself: imports a command's module when it is called, and helps by examples."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table: the common path first."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import the command's module if it is one of the table."""
+        if name not in COMMANDS:
+            return super().get_command(ctx, name)
+        module, _, attribute = COMMANDS[name].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples first: they answer most questions."""
@@ -47,10 +61,7 @@ class Root(LazyGroup):
 
 
 @click.group(
-    cls=Root,
-    lazy=COMMANDS,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    cls=Root, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, "-V", "--version", prog_name="franca")
 @click.pass_context

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import click
 
 CELL_CHARS = 60
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows under their heads, as wide as they need; numbers to the right."""
+def table(heads: str, members: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """Print these members of what was found under these heads, as wide as they need.
+
+    Numbers go to the right. Of a moment, how long ago it was is printed.
+    """
+    columns = heads.split()
+    rows = [[_shown(one[name], name) for name in members.split()] for one in found]
     texts = [[cell(value) for value in row] for row in rows]
-    right = [all(isinstance(row[index], int) for row in rows) for index in range(len(head))]
-    widths = [
-        max([len(name), *(len(row[index]) for row in texts)]) for index, name in enumerate(head)
-    ]
-    for row in [list(head), *texts]:
-        cells = [
-            text.rjust(width) if to_right else text.ljust(width)
-            for text, width, to_right in zip(row, widths, right, strict=True)
-        ]
+    right = [all(isinstance(row[index], int) for row in rows) for index in range(len(columns))]
+    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
+    for row in [columns, *texts]:
+        placed = zip(row, widths, right, strict=True)
+        cells = [text.rjust(w) if to_right else text.ljust(w) for text, w, to_right in placed]
         click.echo("  ".join(cells).rstrip())
+
+
+def _shown(value: Any, name: str) -> object:
+    if name.endswith("_at"):
+        return age(value)
+    return span(value) if name.endswith("_ms") else value
 
 
 def cell(value: object) -> str:
@@ -45,13 +53,13 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-def pairs(values: Iterable[tuple[str, object]], indent: str = "") -> None:
+def pairs(values: Iterable[tuple[str, object]]) -> None:
     """Print names and values below each other; what has no value is left out."""
     shown = [(name, value) for name, value in values if value not in (None, "", [], {})]
     width = max((len(name) for name, _value in shown), default=0)
     for name, value in shown:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        click.echo(f"{indent}{name.ljust(width)}  {printable(text)}")
+        click.echo(f"{name.ljust(width)}  {printable(text)}")
 
 
 def span(milliseconds: int | None) -> str:
@@ -72,11 +80,10 @@ def age(moment: str | None) -> str:
         then = datetime.datetime.fromisoformat(moment)
     except ValueError:
         return moment
-    now = datetime.datetime.now(datetime.UTC)
-    passed = int((now - then).total_seconds() * 1000)
+    passed = int((datetime.datetime.now(datetime.UTC) - then).total_seconds() * 1000)
     return span(passed) if passed >= 0 else f"in {span(-passed)}"
 
 
-def jobs_word(count: int) -> str:
+def counted(count: int, what: str) -> str:
     """`1 job`, `2 jobs`."""
-    return f"{count} job" if count == 1 else f"{count} jobs"
+    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from franca.cli import exits
 from franca.control import client
-from franca.control.values import read_duration
+from franca.node import exits
+from franca.values import read_duration
 
 TIMEOUT_MAX_MS = 365 * 86_400_000
 """As long as anybody may wait, and no longer than a socket can."""
@@ -81,11 +81,15 @@ class Remote:
         except client.TimedOut as error:
             raise Failed(str(error), exits.TIMED_OUT) from None
         except client.Declined as error:
-            code = exits.OF_CODES.get(error.code, exits.FAILURE)
-            raise Failed(error.text, code) from None
+            raise Failed(error.text, exits.OF_CODES.get(error.code, exits.FAILURE)) from None
         if self.as_json:
             click.echo(msgspec.json.format(result, indent=2).decode())
         return msgspec.json.decode(result, type=of_type)
+
+    def say(self, text: str, *, err: bool = False) -> None:
+        """Print what people want to know; with `--json` they were told already."""
+        if not self.as_json:
+            click.echo(text, err=err)
 
 
 def not_text(word: str) -> str:

@@ -1,40 +1,24 @@
-"""The flags that change settings, one for each key of the configuration that has one."""
+"""The flags that change settings, one for each key that has one; and `franca config show`."""
 
 from __future__ import annotations
 
 import functools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import msgspec
 
-from franca.cli import exits
+from franca.cli.group import Group
+from franca.cli.output import printable
 from franca.cli.remote import Failed
+from franca.control.path import written
+from franca.node import exits
 from franca.node.config import keys, load
-from franca.node.settings import LISTENERS, ConfigError
-
-if TYPE_CHECKING:
-    from franca.node.settings import Settings
-
-_HELP = {
-    "data": "The data directory.",
-    "store": "sqlite: (in the data directory) or memory: (nothing survives a restart).",
-    "insecure_bind": "Allow other machines in without a password.",
-    "faktory.password_file": "A file with the password that clients must know.",
-    "gearman.wakeup": "How many sleeping workers are woken for each job; 0 is all of them.",
-    "gearman.job_retries": "How often a job is run again whose worker was lost; -1: no limit.",
-    "gearman.exceptions": "Send WORK_EXCEPTION to every client, not only to those who ask for it.",
-    "periodic.auth_file": "Who may use which functions over Periodic, a line each.",
-    "tls.certificate": "The certificate for tls:// listeners (PEM).",
-    "tls.key": "Its private key (PEM).",
-    "tls.client_ca": "Ask clients for a certificate of this authority (PEM).",
-    "log_format": "auto, console or json.",
-    "log_level": "debug, info, warning or error.",
-}
-
-_SWITCHES = ("insecure_bind", "gearman.exceptions")
-"""Flags that are given without a value."""
+from franca.node.settings import ConfigError, Settings
+from franca.protocols.declaration import Setting
+from franca.values import read_addresses
 
 
 def settings_flags(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +32,7 @@ def settings_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for key in reversed(keys().values()):
         if key.flag:
-            _option(key.name, key.flag)(call)
+            _option(key)(call)
     config_help = "A TOML file; flags and the environment win over it."
     click.option("-c", "--config", default="", metavar="FILE", help=config_help)(call)
     return call
@@ -62,19 +46,44 @@ def settings_of(flags: dict[str, object], config: str) -> Settings:
         raise Failed(str(error), exits.BAD_CONFIG) from None
 
 
-def _option(name: str, flag: str) -> Callable[..., Any]:
-    protocol = name.removesuffix(".listen")
-    if protocol in LISTENERS:
-        default = " ".join(LISTENERS[protocol])
-        spoken = protocol.replace("_", " ").title()
-        text = f"Where to speak {spoken} (default {default}), or off. May be repeated."
-        return click.option(flag, _parameter(flag), multiple=True, metavar="ADDR", help=text)
-    if name in _SWITCHES:
-        return click.option(
-            flag, _parameter(flag), is_flag=True, flag_value=True, default=None, help=_HELP[name]
-        )
-    return click.option(flag, _parameter(flag), default=None, help=_HELP[name])
+def _option(key: Setting) -> Callable[..., Any]:
+    named = key.flag, _parameter(key.flag)
+    if key.read is read_addresses:
+        return click.option(*named, multiple=True, metavar="ADDR", help=key.help)
+    if key.switch:
+        return click.option(*named, is_flag=True, flag_value=True, default=None, help=key.help)
+    return click.option(*named, default=None, help=key.help)
 
 
 def _parameter(flag: str) -> str:
     return flag.removeprefix("--").replace("-", "_")
+
+
+@click.group(cls=Group)
+def config() -> None:
+    """Look at the configuration."""
+
+
+@config.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@settings_flags
+def show(settings: Settings, as_json: bool) -> None:
+    """Show each setting, its value, and where it comes from."""
+    if as_json:
+        shown = [(row.key, _text(row.value), written(row.source)) for row in settings.shown]
+        rows = {key: {"value": value, "source": source} for key, value, source in shown}
+        click.echo(msgspec.json.format(msgspec.json.encode(rows), indent=2).decode())
+        return
+    # JSON is how TOML writes texts, numbers, switches and lists of them.
+    values = {row.key: msgspec.json.encode(_text(row.value)).decode() for row in settings.shown}
+    lines = [(f"{row.key} = {values[row.key]}", row.source) for row in settings.shown]
+    width = max(len(text) for text, _source in lines)
+    for text, source in lines:
+        click.echo(f"{printable(text).ljust(width)}  # {printable(written(source))}")
+
+
+def _text(value: object) -> object:
+    """The value, its texts in a form that can be printed: a path need not be UTF-8."""
+    if isinstance(value, list | tuple):
+        return [_text(one) for one in value]
+    return written(value) if isinstance(value, str) else value

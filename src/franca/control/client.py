@@ -53,12 +53,14 @@ def call(directory: str, op: str, params: object = None, *, timeout_s: float = 6
             raise CannotConnect(f"no server answers in {directory}: {reason}") from None
         try:
             peer.sendall(line + b"\n")
-            reply = _read_line(peer)
+            reply = msgspec.json.decode(_read_line(peer), type=_Reply)
         except TimeoutError:
             raise TimedOut(f"the server did not answer within {timeout_s:g} s") from None
         except OSError as error:
             raise CannotConnect(f"the server hung up: {error.strerror or error}") from None
-    return _result(reply)
+    if not reply.ok:
+        raise Declined(reply.error.code, reply.error.text)
+    return bytes(reply.result)
 
 
 def _read_line(peer: socket.socket) -> bytes:
@@ -70,10 +72,3 @@ def _read_line(peer: socket.socket) -> bytes:
         pieces.append(piece)
         if piece.endswith(b"\n"):
             return b"".join(pieces)
-
-
-def _result(line: bytes) -> bytes:
-    reply = msgspec.json.decode(line, type=_Reply)
-    if not reply.ok:
-        raise Declined(reply.error.code, reply.error.text)
-    return bytes(reply.result)

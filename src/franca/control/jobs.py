@@ -1,4 +1,7 @@
-"""What operators may do with jobs: push, find and show them."""
+"""What operators may do with jobs: push, find and show them. And how they say which ones.
+
+A reference is a job's id or its public name; digits are tried as an id first.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import datetime
 import re
 import secrets
 import zlib
+from collections.abc import Iterable
 from functools import partial
 from typing import Annotated
 
@@ -14,13 +18,12 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 
-from franca.control.choice import ID_MAX, Reference, States, by_ids, held_ids, states_of
 from franca.control.port import LARGE_BYTES, BadRequest, NodePort, pause_after
-from franca.control.views import View, summary, whole
+from franca.control.views import STATES, View, summary, whole
 from franca.core.broker import Broker
 from franca.core.errors import NotFound, TooMuch
 from franca.core.limits import Limits
-from franca.core.model import Backoff, Job, JobId, JobQuery, Millis, NewJob, Policy
+from franca.core.model import Backoff, Job, JobId, JobQuery, Millis, NewJob, Policy, State
 from franca.engine.engine import Engine
 
 ORIGIN = "control"
@@ -33,6 +36,13 @@ LATEST_MS = 253_402_300_799_999
 NESTS_PER_STEP = 20_000
 _NESTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
+NAMES_MAX = 10_000
+"""Names or references in one request."""
+ID_MAX = 2**63 - 1
+
+Names = Annotated[list[str], Meta(max_length=NAMES_MAX)]
+States = Annotated[list[str], Meta(max_length=len(STATES))]
+Reference = str | Annotated[int, Meta(ge=-ID_MAX, le=ID_MAX)]
 Page = Annotated[int, Meta(ge=1, le=1_000)]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
 
@@ -75,18 +85,10 @@ async def push(node: NodePort, params: Push) -> View:
     """Make a job that a worker of any protocol can run; its id and name."""
     body = await _arguments(params.args, node.engine.limits.nesting_max)
     _check_sizes(params, body, node.engine.limits)
-    policy = Policy(failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
-    new = NewJob(
-        queue=params.queue,
-        kind=params.type,
-        body=body,
-        policy=policy,
-        name=params.name or secrets.token_hex(12),
-        media="json-args",
-        origin=ORIGIN,
-        digest=zlib.crc32(body),
-        once=bool(params.name),
-    )
+    policy = Policy(max_failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
+    name = params.name or secrets.token_hex(12)
+    new = NewJob(params.queue, params.type, body, policy, name, "json-args", ORIGIN)
+    new.digest, new.once = zlib.crc32(body), bool(params.name)
     if params.at is not None:
         new.run_at = max(0, _in_time(int(params.at.timestamp() * 1000)))
 
@@ -142,11 +144,11 @@ async def _check_nesting(body: bytes, most: int) -> None:
 
 
 def _check_sizes(params: Push, body: bytes, limits: Limits) -> None:
-    for word, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
-        if not text and word != "name":
-            raise BadRequest(f"a job needs a {word}")
+    for field, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
+        if not text and field != "name":
+            raise BadRequest(f"a job needs a {field}")
         if len(text.encode()) > limits.name_bytes_max:
-            raise TooMuch(f"the {word} is longer than {limits.name_bytes_max} bytes")
+            raise TooMuch(f"the {field} is longer than {limits.name_bytes_max} bytes")
     if len(body) > limits.body_bytes_max:
         raise TooMuch(f"the arguments are larger than {limits.body_bytes_max} bytes")
 
@@ -179,10 +181,10 @@ async def show(node: NodePort, params: Show) -> View:
     return {"jobs": found}
 
 
-async def _look_up(node: NodePort, word: str) -> list[View]:
+async def _look_up(node: NodePort, reference: str) -> list[View]:
     loop = asyncio.get_running_loop()
-    by_name = JobQuery(names=(word,), limit=SHOWN_MAX, newest_first=True)
-    for query in (by_ids([word]), by_name):
+    by_name = JobQuery(names=(reference,), limit=SHOWN_MAX, newest_first=True)
+    for query in (by_ids([reference]), by_name):
         if query is None:
             continue
         found: dict[JobId, View] = {}
@@ -203,4 +205,37 @@ def _copied_from_memory(query: JobQuery, engine: Engine, now: Millis) -> list[Jo
     """As they are now: they are looked at later, and on another thread."""
     held = held_ids(engine.broker, query)[-query.limit :]
     jobs = [engine.broker.jobs[job_id] for job_id in held]
-    return [replace(job, story=list(job.story or ())) for job in jobs]
+    return [replace(job, attempt_log=list(job.attempt_log or ())) for job in jobs]
+
+
+# -- which jobs -------------------------------------------------------------------------------
+
+
+def held_ids(broker: Broker, query: JobQuery) -> list[JobId]:
+    """The ids of jobs in memory that a query by ids or names means. The jobs may be very many."""
+    ids = [job_id for job_id in query.ids if job_id in broker.jobs]
+    for name in query.names:
+        ids += broker.ids_named(name)
+    return ids
+
+
+def by_ids(references: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+    """A search for those references that may be ids, if any may."""
+    ids = tuple(int(w) for w in references if w.isascii() and w.isdigit() and len(w) < 19)
+    return JobQuery(states=states, ids=ids, limit=len(ids)) if ids else None
+
+
+def by_names(references: Iterable[str], states: tuple[State, ...] = ()) -> JobQuery | None:
+    """A search for references by name, if there are any."""
+    names = tuple(references)
+    if not names:
+        return None
+    return JobQuery(states=states, names=names, limit=NAMES_MAX, with_bodies=False)
+
+
+def states_of(names: Iterable[str]) -> tuple[State, ...]:
+    """The states of these names."""
+    unknown = [name for name in names if name not in STATES]
+    if unknown:
+        raise BadRequest(f"no state is called {unknown[0]!r}: there are {', '.join(STATES)}")
+    return tuple(STATES[name] for name in names)

@@ -17,11 +17,14 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from franca.control import jobs, steering
-from franca.control.choice import Names
+from franca.control import jobs
+from franca.control.job_actions import CANCEL, DELETE, KILL, RETRY, Choose, act_on_jobs
+from franca.control.jobs import Names
 from franca.control.port import BadRequest, NodePort, pause_after
 from franca.control.views import View, queue_view, worker_view
+from franca.core.broker import Broker
 from franca.core.errors import NotFound, Refused, TooMuch
+from franca.core.model import Millis
 from franca.engine.engine import Engine
 
 NO_PARAMS = Raw(b"{}")
@@ -103,59 +106,44 @@ async def queues_list(node: NodePort, params: Nothing) -> View:
     return {"queues": Raw(b"[" + b",".join(filter(None, pieces)) + b"]")}
 
 
-def _queue_views(names: Sequence[str], engine: Engine, now: int) -> bytes:
+def _queue_views(names: Sequence[str], engine: Engine, now: Millis) -> bytes:
     """Those of the queues that are still there, as JSON without the brackets of a list."""
     found = [engine.broker.queues.get(name) for name in names]
     views = [queue_view(queue, now) for queue in found if queue is not None and queue.listed]
     return msgspec.json.encode(views)[1:-1]
 
 
-async def queues_pause(node: NodePort, params: Queues) -> View:
-    """Give out no more jobs of these queues."""
-
-    def pause(names: Sequence[str], engine: Engine, now: int) -> int:
-        for name in names:
-            engine.broker.pause(name)
-        return 0
-
-    return await _on_queues(node, params, pause)
+def _pause(broker: Broker, names: Sequence[str], now: Millis) -> int:
+    for name in names:
+        broker.pause(name)
+    return 0
 
 
-async def queues_resume(node: NodePort, params: Queues) -> View:
-    """Give out jobs of these queues again."""
-
-    def resume(names: Sequence[str], engine: Engine, now: int) -> int:
-        for name in names:
-            engine.broker.resume(name, now)
-        return 0
-
-    return await _on_queues(node, params, resume)
+def _resume(broker: Broker, names: Sequence[str], now: Millis) -> int:
+    for name in names:
+        broker.resume(name, now)
+    return 0
 
 
-async def queues_purge(node: NodePort, params: Queues) -> View:
-    """Cancel every ready job of these queues."""
-    return await _on_queues(
-        node, params, lambda names, engine, now: engine.broker.purge_queues(names, now)
-    )
-
-
-async def _on_queues(
-    node: NodePort, params: Queues, act: Callable[[Sequence[str], Engine, int], int]
+async def on_queues(
+    act: Callable[[Broker, Sequence[str], Millis], int], node: NodePort, params: Queues
 ) -> View:
     """Act on all of the queues, some in each turn, or on none if one of them does not exist."""
 
-    def check(engine: Engine, now: int) -> None:
+    def check(engine: Engine, now: Millis) -> None:
         for name in params.queues:
             queue = engine.broker.queues.get(name)
             if queue is None or not queue.listed:
                 raise NotFound(f"there is no queue {name}")
 
+    def act_on(some: Sequence[str], engine: Engine, now: Millis) -> int:
+        return act(engine.broker, some, now)
+
     await node.ask(check)
     names = list(dict.fromkeys(params.queues))
     jobs_ended = 0
     for start in range(0, len(names), ACTED_QUEUES):
-        some = names[start : start + ACTED_QUEUES]
-        jobs_ended += await node.ask(partial(act, some))
+        jobs_ended += await node.ask(partial(act_on, names[start : start + ACTED_QUEUES]))
     return {"queues": params.queues, "jobs": jobs_ended}
 
 
@@ -172,39 +160,24 @@ def _workers(engine: Engine) -> list[View]:
     return [worker_view(worker) for service in services for worker in service.workers()]
 
 
-async def workers_quiet(node: NodePort, params: Workers) -> View:
-    """Ask workers to take no more jobs."""
-    return await _ask_workers(node, params, "quiet")
-
-
-async def workers_stop(node: NodePort, params: Workers) -> View:
-    """Ask workers to finish what they run and leave."""
-    return await _ask_workers(node, params, "stop")
-
-
-async def _ask_workers(node: NodePort, params: Workers, what: str) -> View:
+async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
+    """Ask workers to take no more jobs (`quiet`), or to finish what they run and leave (`stop`)."""
     if bool(params.workers) == params.all:
         raise BadRequest("say which workers: by name, or all")
-
     names: Sequence[str] = params.workers
     if params.all:
         names = await node.ask(lambda engine, now: [str(v["name"]) for v in _workers(engine)])
     missing: list[str] = []
     for start in range(0, len(names), ACTED_WORKERS):
-        some = names[start : start + ACTED_WORKERS]
-        missing += await node.ask(partial(_ask_some, some, what))
+        missing += await node.ask(partial(_ask_some, names[start : start + ACTED_WORKERS], what))
     return {"count": len(names) - len(missing), "missing": missing}
 
 
-def _ask_some(names: Sequence[str], what: str, engine: Engine, now: int) -> list[str]:
+def _ask_some(names: Sequence[str], what: str, engine: Engine, now: Millis) -> list[str]:
     """Ask these workers; which of them nobody knows."""
     services = list(engine.services.values())
-    return [
-        name
-        for name in names
-        # Asked of each until one knows it: names are unique within a protocol only.
-        if not any(service.ask_worker(name, what) for service in services)
-    ]
+    # Asked of each until one knows it: names are unique within a protocol only.
+    return [name for name in names if not any(one.ask_worker(name, what) for one in services)]
 
 
 # -- the table --------------------------------------------------------------------------------
@@ -231,17 +204,17 @@ OPERATIONS: dict[str, Operation] = {
     "jobs.push": Operation(jobs.push, jobs.Push, carries=True),
     "jobs.find": Operation(jobs.find, jobs.Find, large=True),
     "jobs.show": Operation(jobs.show, jobs.Show, large=True),
-    "jobs.retry": Operation(steering.retry, steering.Choose),
-    "jobs.kill": Operation(steering.kill, steering.Choose),
-    "jobs.cancel": Operation(steering.cancel, steering.Choose),
-    "jobs.delete": Operation(steering.delete, steering.Choose),
+    "jobs.retry": Operation(partial(act_on_jobs, RETRY), Choose),
+    "jobs.kill": Operation(partial(act_on_jobs, KILL), Choose),
+    "jobs.cancel": Operation(partial(act_on_jobs, CANCEL), Choose),
+    "jobs.delete": Operation(partial(act_on_jobs, DELETE), Choose),
     "queues.list": Operation(queues_list, Nothing, large=True),
-    "queues.pause": Operation(queues_pause, Queues),
-    "queues.resume": Operation(queues_resume, Queues),
-    "queues.purge": Operation(queues_purge, Queues),
+    "queues.pause": Operation(partial(on_queues, _pause), Queues),
+    "queues.resume": Operation(partial(on_queues, _resume), Queues),
+    "queues.purge": Operation(partial(on_queues, Broker.purge_queues), Queues),
     "workers.list": Operation(workers_list, Nothing, large=True),
-    "workers.quiet": Operation(workers_quiet, Workers),
-    "workers.stop": Operation(workers_stop, Workers),
+    "workers.quiet": Operation(partial(ask_workers, "quiet"), Workers),
+    "workers.stop": Operation(partial(ask_workers, "stop"), Workers),
 }
 
 
@@ -257,11 +230,10 @@ async def perform(
         near = difflib.get_close_matches(name, OPERATIONS, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise BadRequest(f"there is no operation {name!r}{hint}")
-    if not operation.carries:
-        view = bytes(params) if len(memoryview(params)) <= PARAMS_BYTES_MAX else None
-        if view is None or view.count(b",") > PARAMS_COMMAS_MAX:
-            raise TooMuch(f"{name}: these are more parameters than it takes")
     size = len(memoryview(params))
+    is_long = size > PARAMS_BYTES_MAX or bytes(params).count(b",") > PARAMS_COMMAS_MAX
+    if is_long and not operation.carries:
+        raise TooMuch(f"{name}: these are more parameters than it takes")
     await pause_after(size)
     try:
         typed = msgspec.json.decode(params, type=operation.params)
@@ -287,7 +259,9 @@ async def answer(
     try:
         request = msgspec.json.decode(line, type=Request)
         del line
-        name = _name_of(request)
+        if len(memoryview(request.op)) > OP_BYTES_MAX:
+            raise BadRequest("there is no operation with such a long name")
+        name = msgspec.json.decode(request.op, type=str)
         result = await perform(node, name, request.params, wait_turn)
         del request
         reply = {"ok": True, "result": result}
@@ -301,13 +275,6 @@ async def answer(
         return error_reply(error.code, error.text), None
     except Exception as error:
         return error_reply("failed", f"{type(error).__name__}: {error}"), error
-
-
-def _name_of(request: Request) -> str:
-    """What it asks for."""
-    if len(memoryview(request.op)) > OP_BYTES_MAX:
-        raise BadRequest("there is no operation with such a long name")
-    return msgspec.json.decode(request.op, type=str)
 
 
 def error_reply(code: str, text: str) -> bytes:

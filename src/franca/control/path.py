@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
+import stat
 from collections.abc import Iterator
 
 NAME = "control.sock"
@@ -35,3 +37,32 @@ def reachable(directory: str, name: str = NAME) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}/{name}"
     finally:
         os.close(descriptor)
+
+
+def listen_on(directory: str, name: str = NAME) -> socket.socket:
+    """A unix socket that nobody but the server's own user can reach, from its first moment on.
+
+    It takes the place of one that a killed server left behind.
+    """
+    remove_socket(os.path.join(directory, name))
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        with reachable(directory or ".", name) as path:
+            listening.bind(path)
+    except BaseException:
+        listening.close()
+        raise
+    finally:
+        os.umask(before)
+    return listening
+
+
+def remove_socket(path: str, inode: int = 0) -> None:
+    """Remove a socket, if it is there and is this one, and nothing else that may bear its name."""
+    try:
+        found = os.stat(path)
+        if stat.S_ISSOCK(found.st_mode) and inode in (0, found.st_ino):
+            os.unlink(path)
+    except OSError:
+        pass

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import stat
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from franca.control.operations import answer, error_reply
-from franca.control.path import NAME, reachable
+from franca.control.path import NAME, listen_on, remove_socket
 from franca.control.port import NodePort
 
 BACKLOG = 32
@@ -44,7 +42,7 @@ class ControlServer:
         self._directory = directory
         self._on_error = on_error
         self._server: asyncio.Server | None = None
-        self._talks: set[asyncio.Task[None]] = set()
+        self._clients: set[asyncio.Task[None]] = set()
         self._idle: dict[asyncio.StreamWriter, None] = {}
         self._line_max = node.engine.limits.frame_bytes_max
         self._long_lines = asyncio.Lock()
@@ -52,27 +50,29 @@ class ControlServer:
 
     async def open(self) -> None:
         """Listen, in place of whatever a server that was killed left behind."""
-        listening = _bind(self._directory)
+        listening = listen_on(self._directory)
+        listening.listen(BACKLOG)
+        listening.setblocking(False)
         limit = min(LINE_BYTES, self._line_max)
-        self._server = await asyncio.start_unix_server(self._talk, sock=listening, limit=limit)
+        self._server = await asyncio.start_unix_server(self._serve, sock=listening, limit=limit)
 
     async def close(self) -> None:
         """Hang up on everybody and take the socket away."""
         if self._server is None:
             return
         self._server.close()
-        for talk in self._talks:
-            talk.cancel()
-        await asyncio.gather(*self._talks, return_exceptions=True)
-        _unlink_socket(os.path.join(self._directory, NAME))
+        for client in self._clients:
+            client.cancel()
+        await asyncio.gather(*self._clients, return_exceptions=True)
+        remove_socket(os.path.join(self._directory, NAME))
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One client from its first line to its last. Whatever it does ends nothing but this."""
         task = asyncio.current_task()
         assert task is not None
-        self._talks.add(task)
+        self._clients.add(task)
         try:
-            refusal = await self._converse(reader, writer)
+            refusal = await self._answer(reader, writer)
             if refusal and not writer.is_closing():
                 writer.write(refusal + END)
         except (OSError, RuntimeError):
@@ -82,14 +82,20 @@ class ControlServer:
         except Exception as error:
             self._on_error(error)
         finally:
-            self._talks.discard(task)
+            self._clients.discard(task)
             self._idle.pop(writer, None)
             writer.close()
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         """Answer line after line; in the end, why no more are answered, if anybody asks."""
-        if len(self._talks) > CLIENTS_MAX and not self._let_one_go():
-            return error_reply("busy", f"{CLIENTS_MAX} clients are talking to this server already")
+        if len(self._clients) > CLIENTS_MAX:
+            # The client that has asked for nothing for longest makes room.
+            oldest = next(iter(self._idle), None)
+            if oldest is None:
+                text = f"{CLIENTS_MAX} clients are talking to this server already"
+                return error_reply("busy", text)
+            del self._idle[oldest]
+            oldest.close()
         try:
             while await self._exchange(reader, writer):
                 pass
@@ -98,14 +104,6 @@ class ControlServer:
         except TimeoutError:
             return error_reply("timed-out", f"a request must be complete within {LINE_S:g} s")
         return b""
-
-    def _let_one_go(self) -> bool:
-        """Hang up on the client that has asked for nothing for longest; False if all are busy."""
-        for writer in self._idle:
-            del self._idle[writer]
-            writer.close()
-            return True
-        return False
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """One line and its answer; False if there are no more lines."""
@@ -171,30 +169,3 @@ async def _send(writer: asyncio.StreamWriter, reply: bytes) -> bool:
             if transport.get_write_buffer_size() >= unsent:
                 transport.abort()
                 return False
-
-
-def _bind(directory: str) -> socket.socket:
-    _unlink_socket(os.path.join(directory, NAME))
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    # The mode must be right from the first moment: there is no safe time to change it after.
-    before = os.umask(0o177)
-    try:
-        with reachable(directory) as path:
-            listening.bind(path)
-        listening.listen(BACKLOG)
-    except BaseException:
-        listening.close()
-        raise
-    finally:
-        os.umask(before)
-    listening.setblocking(False)
-    return listening
-
-
-def _unlink_socket(path: str) -> None:
-    """Remove a socket, and nothing else that may bear its name."""
-    try:
-        if stat.S_ISSOCK(os.lstat(path).st_mode):
-            os.unlink(path)
-    except FileNotFoundError:
-        return

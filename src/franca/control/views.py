@@ -8,14 +8,16 @@ import datetime
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import asdict
 
 from franca.core.model import Attempt, Job, Millis, State
-from franca.core.ready import Queue
-from franca.protocols.conversation import WorkerView
+from franca.core.queues import Queue
+from franca.protocols.service import WorkerView
 
 View = dict[str, object]
 LARGE_BYTES = 1024 * 1024
 """What is larger is not copied more often than it must be."""
+_QUEUE_COUNTS = ("paused", "ready", "leased", "scheduled", "retrying", "dead")
 STATES = {state.name.lower(): state for state in State}
 
 
@@ -32,7 +34,7 @@ def moment(at: Millis) -> str | None:
 
 def summary(job: Job) -> View:
     """One line of a list."""
-    last = job.story[-1] if job.story else None
+    last = job.attempt_log[-1] if job.attempt_log else None
     return {
         "id": job.id,
         "name": job.name,
@@ -57,7 +59,7 @@ def whole(job: Job) -> View:
         "priority": job.priority,
         "key": job.key,
         "losses": job.losses,
-        "retries": policy.failures,
+        "retries": policy.max_failures,
         "durable": policy.durable,
         "ready_at": moment(job.ready_at),
         "holder": job.holder,
@@ -67,7 +69,7 @@ def whole(job: Job) -> View:
         "body": content(job.body),
         "progress": content(job.progress),
         "result": content(job.result),
-        "story": [_attempt(attempt) for attempt in job.story or ()],
+        "story": [_attempt(attempt) for attempt in job.attempt_log or ()],
     }
 
 
@@ -76,7 +78,7 @@ def _attempt(attempt: Attempt) -> View:
         "holder": attempt.holder,
         "started_at": moment(attempt.started_at),
         "ended_at": moment(attempt.ended_at),
-        "how": attempt.how,
+        "how": attempt.outcome,
         "error": attempt.error_kind,
         "text": attempt.error_text,
         "trace": attempt.trace,
@@ -101,11 +103,10 @@ def content(data: bytes) -> object:
 
 def _is_text(data: bytes) -> bool:
     """Whether it is UTF-8; looked at piece by piece, so that nobody waits for all of it."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+    pieces = (data[start : start + LARGE_BYTES] for start in range(0, len(data), LARGE_BYTES))
     try:
-        for start in range(0, len(data), LARGE_BYTES):
-            decoder.decode(data[start : start + LARGE_BYTES])
-        decoder.decode(b"", final=True)
+        for _ in codecs.iterdecode(pieces, "utf-8"):
+            pass
     except UnicodeDecodeError:
         return False
     return True
@@ -114,30 +115,12 @@ def _is_text(data: bytes) -> bool:
 def queue_view(queue: Queue, now: Millis) -> View:
     """A queue's counts. `oldest_ms` is for how long its next job has been ready."""
     first = queue.first()
-    return {
-        "queue": queue.name,
-        "paused": queue.paused,
-        "ready": queue.ready,
-        "leased": queue.leased,
-        "scheduled": queue.scheduled,
-        "retrying": queue.retrying,
-        "dead": queue.dead,
-        "oldest_ms": max(0, now - first.ready_at) if first else None,
-    }
+    counts = {name: getattr(queue, name) for name in _QUEUE_COUNTS}
+    oldest_ms = max(0, now - first.ready_at) if first else None
+    return {"queue": queue.name, **counts, "oldest_ms": oldest_ms}
 
 
 def worker_view(worker: WorkerView) -> View:
     """A worker, whatever its protocol."""
-    return {
-        "name": worker.name,
-        "protocol": worker.protocol,
-        "host": worker.host,
-        "pid": worker.pid,
-        "labels": list(worker.labels),
-        "state": worker.state,
-        "started_at": moment(worker.started_at),
-        "seen_at": moment(worker.seen_at),
-        "rss_kb": worker.rss_kb,
-        "connections": worker.connections,
-        "queues": list(worker.queues),
-    }
+    moments = {name: moment(getattr(worker, name)) for name in ("started_at", "seen_at")}
+    return asdict(worker) | moments

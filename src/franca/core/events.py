@@ -59,10 +59,4 @@ class Begun(Struct, gc=False):
     job: Job
 
 
-class Asked(Struct, gc=False):
-    """An operator asks a worker to be quiet or to stop. A protocol without a word ignores it."""
-
-    what: str
-
-
-Event = Granted | Unmet | Woken | Progressed | Finished | LeaseLost | Begun | Asked
+Event = Granted | Unmet | Woken | Progressed | Finished | LeaseLost | Begun

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from franca.core.known import Known
 from franca.core.model import Job, State
+from franca.core.stubs import Stub
 
 KEY_BYTES = 330
 """What a key costs beside its own text and the job's name, roughly."""
@@ -22,11 +22,11 @@ class Keys:
 
     def __init__(self) -> None:
         self.bytes = 0
-        self._tails: dict[str, dict[str, Known]] = {}
+        self._tails: dict[str, dict[str, Stub]] = {}
         self._tail_bytes: dict[str, int] = {}
-        self._others: dict[str, dict[str, Job | Known]] = {}
+        self._others: dict[str, dict[str, Job | Stub]] = {}
 
-    def get(self, queue: str, key: str) -> Job | Known | None:
+    def get(self, queue: str, key: str) -> Job | Stub | None:
         """The live job of this queue that has this key, or what is known of it in the tail."""
         found = self._others.get(queue)
         if found is not None and key in found:
@@ -34,10 +34,10 @@ class Keys:
         tail = self._tails.get(queue)
         return None if tail is None else tail.get(key)
 
-    def put(self, taken: Job | Known) -> None:
+    def put(self, taken: Job | Stub) -> None:
         """Let a job have its key, whoever had it before."""
         queue, key = taken.queue, taken.key
-        if isinstance(taken, Known) and taken.state is _READY:
+        if isinstance(taken, Stub) and taken.state is _READY:
             self._remove(self.get(queue, key))
             self._tails.setdefault(queue, {})[key] = taken
             cost = key_cost(taken)
@@ -59,7 +59,7 @@ class Keys:
             self.bytes += KEY_BYTES + len(key) + len(taken.name)
             others[key] = taken
 
-    def drop(self, taken: Job | Known) -> None:
+    def drop(self, taken: Job | Stub) -> None:
         """A job has its key no longer; nothing happens if another one has it."""
         key = taken.key
         others = self._others.get(taken.queue)
@@ -76,7 +76,7 @@ class Keys:
             if known is not None and known.id == taken.id:
                 self._remove(known)
 
-    def _remove(self, taken: Job | Known | None) -> None:
+    def _remove(self, taken: Job | Stub | None) -> None:
         if taken is None:
             return
         queue, key = taken.queue, taken.key
@@ -95,11 +95,11 @@ class Keys:
         if queue in self._others and not self._others[queue]:
             del self._others[queue]
 
-    def in_tail(self, queue: str) -> Iterable[Known]:
+    def in_tail(self, queue: str) -> Iterable[Stub]:
         """What is known of the ready jobs of a queue's tail."""
         return self._tails.get(queue, {}).values()
 
-    def take_tail(self, queue: str) -> list[Known]:
+    def take_tail(self, queue: str) -> list[Stub]:
         """Forget the ready jobs of a queue's tail; returns what was known of them.
 
         They are not looked at one by one, because they may be very many.
@@ -107,7 +107,7 @@ class Keys:
         self.bytes -= self._tail_bytes.pop(queue, 0)
         return list(self._tails.pop(queue, {}).values())
 
-    def take_all(self) -> list[Job | Known]:
+    def take_all(self) -> list[Job | Stub]:
         """Forget everything; returns what there was."""
         found = [taken for _, taken in self.items()]
         self._tails.clear()
@@ -116,7 +116,7 @@ class Keys:
         self.bytes = 0
         return found
 
-    def items(self) -> Iterator[tuple[tuple[str, str], Job | Known]]:
+    def items(self) -> Iterator[tuple[tuple[str, str], Job | Stub]]:
         """Every queue and key with the job that has it."""
         for queue, others in self._others.items():
             for key, taken in others.items():
@@ -126,6 +126,6 @@ class Keys:
                 yield (queue, key), known
 
 
-def key_cost(taken: Job | Known) -> int:
+def key_cost(taken: Job | Stub) -> int:
     """What a key takes in memory, roughly."""
     return KEY_BYTES + len(taken.key) + len(taken.name)

@@ -6,49 +6,61 @@ memory: their jobs are `away`, and come back through the store before they are g
 
 from __future__ import annotations
 
-from franca.core.changes import Totals
-from franca.core.ledger import NOWHERE, Ledger
+from franca.core.changelog import NOWHERE
 from franca.core.limits import Limits
 from franca.core.model import Job, JobId
+from franca.core.waiting import Waiting
 
 
-class LargeBodies(Ledger):
-    """The ledger, and which of its jobs have large bodies that could leave memory."""
+class LargeBodies:
+    """Jobs whose large bodies could leave memory, and the bytes of these."""
 
-    __slots__ = ("_large", "_large_bytes")
+    def __init__(self, limits: Limits, dirty: dict[JobId, Job], waiting: Waiting) -> None:
+        self.jobs: dict[JobId, Job] = {}
+        self.bytes = 0
+        self._limits = limits
+        self._dirty = dirty
+        self._waiting = waiting
 
-    def __init__(self, limits: Limits, totals: Totals) -> None:
-        super().__init__(limits, totals)
-        self._large: dict[JobId, Job] = {}
-        self._large_bytes = 0
-
-    def _may_leave(self, job: Job) -> bool:
-        """Whether a job may live in the store alone: if it is there, whoever waits for it."""
-        return job.policy.durable
-
-    def _keep_large(self, job: Job) -> None:
+    def add(self, job: Job) -> None:
         """A job with a large body runs, or waits for its time: the body may leave memory.
 
         Not that of a job that only memory has: it counts elsewhere, and would be looked at in vain.
         """
-        if job.policy.durable and job.id not in self._large:
-            self._large[job.id] = job
-            self._large_bytes += len(job.body)
+        if job.policy.durable and job.id not in self.jobs:
+            self.jobs[job.id] = job
+            self.bytes += len(job.body)
 
-    def _drop_large(self, job: Job) -> None:
-        kept = self._large.pop(job.id, None)
+    def drop(self, job: Job) -> None:
+        """The body of a job stays in memory, or its job has ended."""
+        kept = self.jobs.pop(job.id, None)
         if kept is not None:
-            self._large_bytes -= len(kept.body)
+            self.bytes -= len(kept.body)
 
-    def _lighten(self) -> None:
+    def shrink(self) -> None:
         """Leave large bodies to the store until few enough are in memory, the oldest first."""
-        for job in list(self._large.values()):
-            if self._large_bytes <= self.limits.large_bytes:
+        if self.bytes <= self._limits.large_bytes:
+            return
+        for job in list(self.jobs.values()):
+            if self.bytes <= self._limits.large_bytes:
                 return
             written = job.shelf is not NOWHERE and job.id not in self._dirty
             if written:
-                self._drop_large(job)
-                self.waiting.lighten(job)
+                self.drop(job)
+                self._waiting.lighten(job)
                 job.weight -= len(job.body)
                 job.body = b""
                 job.away = True
+
+    def put_back(self, job: Job, body: bytes, *, in_memory: bool) -> None:
+        """The store has brought the body of a job that was away."""
+        job.body, job.away = body, False
+        job.weight += len(body)
+        if in_memory:
+            self.add(job)
+            self._waiting.burden(job)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.jobs.clear()
+        self.bytes = 0

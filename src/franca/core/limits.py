@@ -52,7 +52,7 @@ class Limits(Struct, frozen=True):
     losses_max: int = 10
     """Unclean ends before a job is dead, where its protocol does not say how many there may be."""
     begins_awaited: int = 100_000
-    """Jobs whose beginning their submitters want to hear of; those of later ones go unheard."""
+    """Jobs whose beginning their submitters want to hear of; those of later ones go undelivered."""
     story_attempts: int = 25
     """Attempts that a job's story keeps; the oldest go first."""
     story_bytes: int = 32 * 1024

@@ -87,3 +87,9 @@ class Locks:
         for name in names:
             self.release(name, job_id)
         return names
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.count = 0
+        for table in (self._waiting, self.waits_for, self._holders, self._most, self.of_job):
+            table.clear()

@@ -7,10 +7,13 @@ like it. Every moment is whole milliseconds since 1970, every span is named `_ms
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import Final
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from franca.core.events import Event
 
 Millis = int
 JobId = int
@@ -59,10 +62,14 @@ class OnHangUp(IntEnum):
 
 
 class Choice(IntEnum):
-    """How a demand over several queues picks its next job."""
+    """How a demand over several queues picks its next job.
+
+    Of the most urgent ones, PRIORITY takes one queue after the other, OLDEST the oldest job.
+    """
 
     LISTED = 0
     PRIORITY = 1
+    OLDEST = 2
 
 
 class Backoff(IntEnum):
@@ -73,19 +80,32 @@ class Backoff(IntEnum):
     DOUBLING = 2
 
 
+class Outcome(StrEnum):
+    """How a run ended that did not end its job. The values are stored, and shown to operators."""
+
+    FAILED = "failed"
+    RELEASED = "released"
+    LOCKED_OUT = "locked out"
+    TAKEN_AWAY = "taken away"
+    EXPIRED = "expired"
+    LOST = "lost"
+
+
 class Policy(Struct, frozen=True, gc=False, array_like=True):
     """What the submitter chose for a job, shared by all jobs that chose the same.
 
-    `failures` and `losses` are how many reported failures and unclean ends are made good by
+    `max_failures` and `max_losses` are how many reported failures and unclean ends are made good by
     another run. -1 failures are without limit; with -1 losses the submitter's protocol says
     nothing of them, and the server's own limit holds, unless the job is `never_given_up`.
     `bury` keeps a job that is given up in the dead set. With `expiry_is_failure` only a vanished
     worker is a loss: a lease that ran out is a failure. The end of a job that `tells_end` is told
-    to whoever listens for its origin.
+    to whoever listens for its origin. A job that `keeps_place` has the place among others of its
+    priority that it was submitted with, whenever it becomes ready again. With `keep_dead` it stays
+    in the dead set until somebody takes it out.
     """
 
-    failures: int = 0
-    losses: int = -1
+    max_failures: int = 0
+    max_losses: int = -1
     loss_is_failure: bool = False
     bury: bool = True
     backoff: Backoff = Backoff.FIXED
@@ -93,10 +113,12 @@ class Policy(Struct, frozen=True, gc=False, array_like=True):
     lease_ms: int = 0
     durable: bool = True
     dies_unwatched: bool = False
-    fails_watched: bool = False
+    no_retry_if_watched: bool = False
     expiry_is_failure: bool = False
     never_given_up: bool = False
     tells_end: bool = False
+    keeps_place: bool = False
+    keep_dead: bool = False
 
 
 class NewJob(Struct, gc=False):
@@ -132,7 +154,7 @@ class Attempt(Struct, gc=False, array_like=True):
     holder: str
     started_at: Millis
     ended_at: Millis
-    how: str
+    outcome: Outcome
     error_kind: str = ""
     error_text: str = ""
     trace: list[str] = []
@@ -145,17 +167,25 @@ HISTORY_RESULT_BYTES = 65_536
 """What the history of ended jobs keeps of a body and of a result."""
 
 
+KEPT_MS: Final[Millis] = 1 << 52
+"""What is added to the time of death of a job that is kept for good: those that may go come first
+in the order of time, and are counted apart from these."""
+FIXED_FIELDS: Final = ("id", "queue", "kind", "name", "key", "media", "origin", "created_at")
+"""Fields of a job that are as they were submitted; of all others the store writes every change."""
+
+
 class Job(Struct, gc=False, eq=False, array_like=True):
     """A piece of work and everything the server knows of it.
 
     `id` is the server's own and never used twice; `name` is what its protocol calls it and may
     repeat. `place` orders jobs of one queue and priority; it is kept when a job is returned and
     renewed when it is queued again. `run_at` is when a WAITING job becomes ready and when a
-    DEAD one died; `until` is when a lease ends, and a `bound` lease ends with its session too.
-    `timed` leases are on the clock. `shelf` says where the store has its row. The body of a job
-    that is `away` is in the store only; it is read again before the job is given to anybody.
+    DEAD one died, `KEPT_MS` later if it is kept for good; `until` is when a lease ends, and a
+    `bound` lease ends with its session too. `timed` leases are on the clock.
+    `shelf` says where the store has its row. The body of a job that is `away` is in the store
+    only; it is read again before the job is given to anybody.
     `weight` is what the job counts for where memory is bounded by bytes; `weigh` sets it anew when
-    the body, `extra` or the story has changed.
+    the body, `extra` or the attempt log has changed. `FIXED_FIELDS` never change after the submit.
     """
 
     id: JobId
@@ -184,7 +214,7 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     failures: int = 0
     losses: int = 0
     failed_at: Millis = NEVER
-    story: list[Attempt] | None = None
+    attempt_log: list[Attempt] | None = None
     ended_at: Millis = NEVER
     result: bytes = b""
     progress: bytes = b""
@@ -192,22 +222,49 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     digest: int = 0
     away: bool = False
     weight: int = 0
+    expiries: int = 0
+
+
+def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
+    """A job as it was submitted."""
+    job = Job(
+        job_id,
+        new.queue,
+        new.kind,
+        new.name,
+        new.key,
+        new.body,
+        new.media,
+        new.origin,
+        new.policy,
+        new.priority,
+        new.created_at or now,
+        new.extra,
+        run_at=new.run_at,
+        start_by=new.start_by,
+        digest=new.digest,
+    )
+    if new.failures:
+        job.failures = new.failures
+    # As `bare_weight`, without a call: every job comes here.
+    job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
+    return job
 
 
 def weigh(job: Job) -> None:
     """Have `weight` say what a job's bytes and texts take in memory, roughly."""
-    job.weight = bare_weight(job) + (story_bytes(job.story) if job.story else 0)
+    job.weight = bare_weight(job) + (attempt_log_bytes(job.attempt_log) if job.attempt_log else 0)
 
 
 def bare_weight(job: Job | NewJob) -> int:
-    """What a job weighs before it has a story."""
+    """What a job weighs before it has an attempt log."""
     return len(job.body) + len(job.extra) + len(job.name) + len(job.kind) + len(job.key)
 
 
-def story_bytes(story: list[Attempt]) -> int:
+def attempt_log_bytes(attempt_log: list[Attempt]) -> int:
     """What the attempts of a job take in memory, roughly."""
     return sum(
-        ATTEMPT_BYTES + len(attempt.error_text) + sum(map(len, attempt.trace)) for attempt in story
+        ATTEMPT_BYTES + len(run.error_text) + sum(map(len, run.trace)) for run in attempt_log
     )
 
 
@@ -225,20 +282,27 @@ class Failure(Struct, gc=False):
     final: bool = False
 
 
+class EventSink(Protocol):
+    """Whoever is told what happens to the sessions that it opened."""
+
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
+        """Something happened to a session of this sink."""
+
+
 class Session(Struct, eq=False):
     """One party as the broker sees it. `holder` names it in leases and is unique over restarts.
 
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
     `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
-    `owner` is whoever speaks for the session; the broker never looks into it. The two know each
+    `owner` is told what happens to the session; the broker never looks into it. The two know each
     other, so that only the garbage collector, which must see this type, can let them go.
     """
 
     id: SessionId
     holder: str
     on_hang_up: OnHangUp
-    owner: object = None
+    owner: EventSink | None = None
     serves: dict[str, None] = {}
     leases: dict[JobId, Job] = {}
     demands: dict[Demand, None] = {}
@@ -297,11 +361,12 @@ class QueueCount(Struct, gc=False):
 class TailCount(QueueCount, gc=False):
     """The same of the jobs in the tail, and the (priority, place) of its first ready one.
 
-    `levels` are the ready ones by their priority.
+    `levels` are the ready ones by their priority, `kept_dead` the dead ones that are kept for good.
     """
 
     first: tuple[int, int] | None = None
     levels: dict[int, int] = {}
+    kept_dead: int = 0
 
 
 class JobQuery(Struct, frozen=True):

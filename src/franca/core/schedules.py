@@ -24,12 +24,17 @@ class Schedules:
     `bytes` is what the jobs that they make take in memory, `_sizes` what each was counted with.
     `_latest` is the latest that the wall clock has shown since it was last set back; `_suspects`
     are the rules whose next moments were found before that, and `_back_ms` is how far it went.
+    `_changed` is what the store must be told.
     """
 
-    __slots__ = ("_back_ms", "_heap", "_latest", "_sizes", "_suspects", "by_id", "bytes")
-
-    def __init__(self) -> None:
+    def __init__(self, changed: dict[str, Schedule | None]) -> None:
         self.by_id: dict[str, Schedule] = {}
+        self._changed = changed
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget every rule."""
+        self.by_id.clear()
         self.bytes = 0
         self._sizes: dict[str, int] = {}
         self._heap: list[tuple[Millis, str]] = []
@@ -44,36 +49,48 @@ class Schedules:
         self._latest = max(self._latest, now)
         self.put(schedule)
 
-    def restore(self, schedule: Schedule, now: Millis) -> bool:
-        """Take in a rule that the store remembers; True if its next moment had to be changed."""
-        is_late = _is_too_late(schedule, now)
-        if is_late:
+    def restore(self, schedule: Schedule, now: Millis) -> None:
+        """Take in a rule that the store remembers."""
+        if _is_too_late(schedule, now):
             schedule.next_at = now + schedule.every_ms
-        self.put(schedule)
-        return is_late
+            self.put(schedule)
+        else:
+            self._add(schedule)
 
     def put(self, schedule: Schedule) -> None:
-        """Take in a rule that knows its next moment."""
-        self.drop(schedule.id)
+        """Take in a rule that knows its next moment, in place of one with the same id."""
+        self._add(schedule)
+        self._changed[schedule.id] = schedule
+
+    def _add(self, schedule: Schedule) -> None:
         self.by_id[schedule.id] = schedule
-        self.count(schedule)
+        self._count(schedule)
         heappush(self._heap, (schedule.next_at, schedule.id))
         if len(self._heap) > 2 * len(self.by_id) + STALE_MAX:
             self._heap = [(rule.next_at, rule.id) for rule in self.by_id.values()]
             heapify(self._heap)
 
-    def count(self, schedule: Schedule) -> None:
+    def amend(self, schedule: Schedule) -> None:
+        """Something of a rule that is in force was changed, but not when it fires."""
+        assert self.by_id.get(schedule.id) is schedule, "not in force"
+        self._count(schedule)
+        self._changed[schedule.id] = schedule
+
+    def _count(self, schedule: Schedule) -> None:
         """Have `bytes` say what a rule takes now: it is new, or its job was changed."""
         self.bytes += size_of(schedule) - self._sizes.get(schedule.id, 0)
         self._sizes[schedule.id] = size_of(schedule)
 
     def drop(self, schedule_id: str) -> bool:
         """Forget a rule; False if there was none."""
+        if self.by_id.pop(schedule_id, None) is None:
+            return False
         self.bytes -= self._sizes.pop(schedule_id, 0)
-        return self.by_id.pop(schedule_id, None) is not None
+        self._changed[schedule_id] = None
+        return True
 
-    def bring_back(self, now: Millis, most: int) -> list[Schedule]:
-        """Rules whose next moments are too far off because the wall clock was set back, now mended.
+    def bring_back(self, now: Millis, most: int) -> None:
+        """Mend rules whose next moments are too far off because the wall clock was set back.
 
         A rule with an interval waits for it once more at most, one with a cron line for the next
         moment that the line names. Up to `most` rules are looked at; the next call goes on.
@@ -83,9 +100,6 @@ class Schedules:
             self._suspects = list(self.by_id)
             self._latest = now
         self._latest = max(self._latest, now)
-        if not self._suspects:
-            return []
-        mended: list[Schedule] = []
         for schedule_id in self._suspects[-most:]:
             schedule = self.by_id.get(schedule_id)
             if schedule is None:
@@ -98,9 +112,7 @@ class Schedules:
             if at != schedule.next_at:
                 schedule.next_at = at
                 self.put(schedule)
-                mended.append(schedule)
         del self._suspects[-most:]
-        return mended
 
     def due(self, now: Millis, most: int) -> list[Schedule]:
         """Up to `most` rules whose moment has come, each once, already set to its next moment.
@@ -119,7 +131,7 @@ class Schedules:
                 self.drop(schedule_id)
             else:
                 schedule.next_at = _next(schedule, at, now)
-                heappush(self._heap, (schedule.next_at, schedule_id))
+                self.put(schedule)
             fired.append(schedule)
         return fired
 

@@ -16,13 +16,13 @@ _SPARE_ENTRIES = 1_000
 class Waiting:
     """Jobs by id, and a heap of their due times; entries of jobs that have left are skipped."""
 
-    __slots__ = ("_heap", "_jobs", "bytes_held", "crowd", "mark", "supplying", "tail")
+    __slots__ = ("_heap", "_jobs", "bytes_held", "mark", "supplying", "tail", "uncut")
 
     def __init__(self) -> None:
         self._jobs: dict[JobId, Job] = {}
         self._heap: list[tuple[Millis, JobId]] = []
         self.bytes_held = 0
-        self.crowd = 0
+        self.uncut = 0
         self.tail = 0
         self.mark: tuple[Millis, int] | None = None
         self.supplying = False
@@ -111,7 +111,7 @@ class Waiting:
         """Forget everything, the tail too."""
         self._jobs.clear()
         self._heap.clear()
-        self.tail = self.crowd = self.bytes_held = 0
+        self.tail = self.uncut = self.bytes_held = 0
         self.mark = None
 
     def _drop_old_entries(self) -> None:

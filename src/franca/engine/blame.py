@@ -12,7 +12,9 @@ from franca.protocols.conversation import Conversation, Link
 
 def is_of_the_core(error: BaseException, broker: Broker) -> bool:
     """Whether an exception came out of a verb of the broker, and is not a refusal."""
-    return not isinstance(error, Refused) and any(one is broker for one in _objects_in(error))
+    if isinstance(error, Refused):
+        return False
+    return any(one is part for one in _objects_in(error) for part in broker.parts)
 
 
 def link_in(error: BaseException) -> Link | None:

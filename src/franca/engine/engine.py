@@ -9,8 +9,7 @@ Whatever a peer sends, at worst its own link ends. An exception that a conversat
 reads, handles a message or is told an event is charged to its link (`_blame`). One that comes
 out of the broker is not the peer's: a half-changed broker must not go on, so it is raised.
 
-A turn need not end with everything acted on. Whoever drives the engine is asked `between` the
-shares of links whether it should, so that no pass takes long; who was not heard comes first then.
+Whoever drives the engine is asked `between` the shares of links whether the turn should end.
 """
 
 from __future__ import annotations
@@ -18,23 +17,30 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from franca.core.broker import Broker
-from franca.core.errors import Refused
+from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Granted
 from franca.core.limits import Limits
 from franca.core.model import Job, Millis, Session
-from franca.core.tail import Recall, SupplyReady, SupplyWaiting, Want
+from franca.core.wants import SupplyReady, SupplyWaiting, Want
 from franca.engine.blame import close_sessions, is_of_the_core, link_in
-from franca.engine.roster import LAST_BYTES, LINK_BYTES, Held, Roster
-from franca.protocols.conversation import Conversation, Link, Notice, Peer, Service
+from franca.engine.roster import Roster
+from franca.protocols.conversation import Link, Notice, Peer
+from franca.protocols.service import Service
 
 TICK_MS = 50
 SWEEP_MS = 1_000
 LAST_SHARES = 8
 """Turns' shares of those who are gone that are acted on at once, in one turn."""
-PARTINGS = 256
+ENDED_AT_ONCE = 256
 """How many may go in one turn; of more at once, the others are there a little longer."""
+TOLD_AT_ONCE = 16
+"""How many are told something in about the time that a message takes."""
+HEAVY = 64
+"""What a share costs, beyond its messages, whose link is heavy: what it sends next waits for those
+who are not, and for the others that are."""
 SLICE = 32
-"""How many pieces of input are acted on before it is asked whether the turn should end."""
+"""How many pieces of input, or messages of one, are acted on before it is asked whether the turn
+should end."""
 
 
 class Engine(Roster):
@@ -56,28 +62,18 @@ class Engine(Roster):
         self.notices: list[Notice] = []
         self.unhandled = 0
         self._wanting: list[Link] = []
-        self._unfinished: dict[Link, None] = {}
-        self._leaving: dict[Link, tuple[int, bool]] = {}
-        self._parted = 0
+        self._ended = 0
         self._last_shares = LAST_SHARES
-        self._taken = 0
+        self._share = limits.turn_messages
+        self._work = 0
         self._tick_at: Millis = 0
 
     # -- links ------------------------------------------------------------------------------
 
     def open_link(self, service_name: str, link_id: str, peer: Peer, now: Millis) -> Link:
         """A peer has connected; its greeting may already be written."""
-        link = Link(
-            link_id,
-            peer,
-            self.speaking,
-            self._wanting,
-            self.notices,
-            self.deliver,
-            now,
-            service_name,
-            self.limits.output_soft_bytes,
-        )
+        calls = self.speaking, self._wanting, self.notices
+        link = Link(link_id, peer, *calls, now, service_name, self.limits.output_soft_bytes)
         self.links[link] = None
         self.unknown[link] = None
         if len(self.unknown) > self.limits.unknown_max:
@@ -85,85 +81,44 @@ class Engine(Roster):
         link.conversation = self.services[service_name].open(link, now)
         return link
 
-    def received(self, link: Link, data: bytes) -> None:
-        """Bytes came from a peer; they are acted on in the next turn. (`inputs`, once more.)"""
-        self.inputs.append((link, data))
-
-    def close_link(self, link: Link, now: Millis, *, unheard: bool) -> None:
+    def close_link(self, link: Link, now: Millis, *, undelivered: bool) -> None:
         """A peer is gone. Whole messages that came before are acted on first.
 
         The few that most have at once, a flood turn by turn; nothing of one that took no answers.
         """
-        is_deaf = link.full and not link.conversation.drops
-        is_done = link.closing or is_deaf
+        takes_nothing = link.full and not link.conversation.drops
+        is_done = link.closing or takes_nothing
         waits = not is_done and (link in self.held_back or self.broker.is_behind())
-        self._parted += 1
-        if waits or self._parted > PARTINGS or len(self.inputs) > SLICE:
-            self._leave(link, unheard, is_done=is_done)
+        self._ended += 1
+        if waits or self._ended > ENDED_AT_ONCE or len(self.inputs) > SLICE:
+            self.leave(link, undelivered, is_done=is_done)
             return
         self._take_inputs(now)
-        if link.closing or is_deaf:
+        if link.closing or takes_nothing:
             self.held_back.pop(link, None)
             self._unfinished.pop(link, None)  # nothing more of it is acted on
         while self._last_shares and link in self._unfinished:
             self._last_shares -= 1
             del self._unfinished[link]
-            self._receive(link, b"", now)
-            unheard = True
+            self._serve(link, now)
+            undelivered = True
         if link in self._unfinished:
             self._leaving[link] = 0, True
         else:
-            self._part(link, now, unheard=unheard)
+            self._end_link(link, now, undelivered=undelivered)
 
-    def _leave(self, link: Link, unheard: bool, *, is_done: bool) -> None:
-        """Have a link end after everything that came so far was acted on, if not `is_done`."""
-        unheard = unheard or bool(link.out)
-        link.speaking = []  # what is said from now on stays, and nobody hears it
-        if is_done:
-            self.held_back.pop(link, None)
-            self._unfinished.pop(link, None)
-            self._leaving[link] = 0, unheard
-        else:
-            self.put_off(link)
-            self._leaving[link] = self._taken + len(self.inputs), unheard
-
-    def _hear_out(self) -> None:
-        """Let some of those who are gone go on, behind the others: nobody waits for that."""
-        inputs, left = self.inputs, 0 if self.broker.is_behind() else LAST_BYTES
-        for link, (last, unheard) in list(self._leaving.items()):
-            if left > 0 and link in self.held_back and self._taken >= last:
-                kept = self.held_back[link].kept
-                inputs += [(link, data) for data in kept]
-                self._let_act(link, self.held_back.pop(link))
-                self._leaving[link] = self._taken + len(inputs), unheard
-                left -= LINK_BYTES + sum(map(len, kept)) if len(inputs) < PARTINGS else left
-
-    def _see_off(self, now: Millis) -> None:
-        """Let go of those who are gone and have nothing left to be acted on."""
-        left = PARTINGS
-        for link, (last, unheard) in list(self._leaving.items()):
-            if link.out:
-                unheard = True
-                self._leaving[link] = last, unheard
-                link.forget_said()
-            has_more = link in self._unfinished or self.has_kept(link)
-            if self._taken >= last and not has_more:
-                self._part(link, now, unheard=unheard)
-                left -= 1
-                if not left:
-                    return
-
-    def _part(self, link: Link, now: Millis, *, unheard: bool) -> None:
+    def _end_link(self, link: Link, now: Millis, *, undelivered: bool) -> None:
         if link.closed:
             return
         link.closed = True
+        link.ready = False
         self.links.pop(link, None)
         self.unknown.pop(link, None)
         self._unfinished.pop(link, None)
         self.held_back.pop(link, None)
         self._leaving.pop(link, None)
         try:
-            link.conversation.hang_up(now, unheard=unheard or bool(link.out))
+            link.conversation.hang_up(now, undelivered=undelivered or bool(link.out))
         except Exception as error:
             self._charge(link, error)
             close_sessions(self.broker, link.conversation, now)
@@ -175,55 +130,16 @@ class Engine(Roster):
         waits = self._leaving and not self.broker.is_behind()
         return bool(self.inputs or self._unfinished or self._wanting or waits)
 
-    def unfinished(self) -> list[Link]:
-        """Links that have sent more than their share of a turn."""
-        return list(self._unfinished)
-
-    def waits_to_act(self, link: Link) -> bool:
-        """Whether a link's unread bytes may be whole messages; if not, only more bytes can help."""
-        return link in self.held_back or link in self._unfinished or link.conversation.holding
-
-    def hold_back(self, link: Link) -> None:
-        """Act on nothing more of what a peer sends until it takes the answers to the rest."""
-        self.put_off(link)
-        link.full = True
-        if link in self.held_back:
-            self.held_back[link].is_deaf = True
-
-    def put_off(self, link: Link) -> None:
-        """Act on nothing more of what a peer sends until it may go on; its bytes are kept.
-
-        It takes what is said to it, and may be told more.
-        """
-        if link not in self.held_back:
-            self.held_back[link] = Held()
-
-    def go_on(self, link: Link) -> None:
-        """A peer is held back no more: act on what it sent meanwhile."""
-        if link not in self.held_back or link in self._leaving:
-            return
-        held = self.held_back.pop(link)
-        if held.is_deaf:
-            link.full = False
-        self._let_act(link, held)
-        self.inputs[:0] = [(link, data) for data in held.kept]
-        self._taken -= len(held.kept)
-
-    def _let_act(self, link: Link, held: Held) -> None:
-        conversation = link.conversation
-        if held.unfinished or (conversation.unread() and not conversation.holding):
-            self._unfinished[link] = None
-
     # -- the turn ---------------------------------------------------------------------------
 
     def turn(self, now: Millis) -> None:
         """Act on what came in, and on everything whose time has come."""
-        self._parted = 0
+        self._ended = 0
         self._last_shares = LAST_SHARES
         if now >= self._tick_at:
             self.tick(now)
-        if self._leaving:
-            self._hear_out()
+        if self._leaving and not self.broker.is_behind():
+            self.resume_leaving()
         if self._wanting:
             self._unfinished.update(dict.fromkeys(self._wanting))
             self._wanting.clear()
@@ -232,7 +148,8 @@ class Engine(Roster):
         if self.inputs:
             self._take_inputs(now, self.between)
         if self._leaving:
-            self._see_off(now)
+            for link, undelivered in self.done_leaving(ENDED_AT_ONCE):
+                self._end_link(link, now, undelivered=undelivered)
 
     def _take_unfinished(self, now: Millis) -> None:
         """Let those go on who had more than their share, each with one share more."""
@@ -240,12 +157,12 @@ class Engine(Roster):
         gone: Link | None = None
         for at, link in enumerate(unfinished, 1):
             if link in self.held_back:
-                self.held_back[link].unfinished = True
-            elif link in self._leaving and gone is not None:
+                continue
+            if link in self._leaving and gone is not None:
                 self._unfinished[link] = None  # those who are gone have one share together
             else:
                 gone = link if link in self._leaving else gone
-                self._receive(link, b"", now)
+                self._serve(link, now)
                 if self.between is not None and self.between(link):
                     rest = {other: None for other in unfinished[at:] if not other.closed}
                     self._unfinished = rest | self._unfinished
@@ -253,7 +170,6 @@ class Engine(Roster):
 
     def _take_inputs(self, now: Millis, between: Callable[[Link], bool] | None = None) -> None:
         inputs, events = self.inputs, self.broker.events
-        unfinished, held_back = self._unfinished, self.held_back
         while inputs:
             some = inputs[: 1 if self.careful else SLICE]
             del inputs[: len(some)]
@@ -261,39 +177,124 @@ class Engine(Roster):
             if self.careful and self.before is not None:
                 [(link, data)] = some
                 self.before(link, len(data))
-            for link, data in some:
-                if link.closing or link.closed:
+            self._work = 0
+            rest = iter(some)
+            for link, data in rest:
+                conversation = link.conversation
+                if not link.ready or conversation.holding or not data:
+                    self._keep(link, data, now)
                     continue
-                if link.partial_since or held_back:
-                    self._receive(link, data, now)
-                    continue
+                # As `_read_on`, for a message that comes alone, as nearly always.
+                reader = conversation.reader
                 try:
-                    if link.conversation.receive(data, now):
-                        unfinished[link] = None
+                    message = reader.next_message(data)
+                    if message is None:
+                        conversation.on_partial(now)
+                    else:
+                        conversation.on_message(message, now)
                 except Exception as error:
-                    self._blame(link, error, now)
+                    self._on_error(link, error, now)
                 if events:
+                    if len(events) >= TOLD_AT_ONCE:
+                        conversation.spent += len(events) // TOLD_AT_ONCE
                     self.deliver(now)
+                if (
+                    reader.has_input
+                    or conversation.spent
+                    or conversation.unsettled
+                    or conversation.busy
+                ):
+                    self._read_on(link, now, 1)
+                    if self._work > SLICE:
+                        left = list(rest)
+                        inputs[:0] = left
+                        self._taken -= len(left)
+                        break
             if (inputs or self.careful) and between is not None and between(link):
                 return
 
-    def _receive(self, link: Link, data: bytes, now: Millis) -> None:
+    def _keep(self, link: Link, data: bytes, now: Millis) -> None:
+        """Take bytes of a link that is held back, or holds, or is heavy; none are its end."""
         if link.closing or link.closed:
             return
+        if data:
+            link.conversation.reader.feed(data)
+        elif link not in self._leaving:
+            link.input_ended = True
         if link in self.held_back:
-            self.held_back[link].kept.append(data)
             return
-        conversation = link.conversation
+        if link.heavy or link.input_ended:
+            self._unfinished[link] = None
+        else:
+            self._read_on(link, now)
+
+    def _serve(self, link: Link, now: Millis) -> None:
+        """Let a link go on though nothing came from it."""
+        if link.closing or link.closed:
+            return
         try:
-            unread = conversation.unread() + len(data)
-            if conversation.receive(data, now):
-                self._unfinished[link] = None
-            if conversation.unread() < unread:
-                link.partial_since = 0  # a message was finished: whatever is left began after it
+            link.conversation.on_turn(now)
         except Exception as error:
-            self._blame(link, error, now)
+            self._on_error(link, error, now)
         if self.broker.events:
             self.deliver(now)
+        self._read_on(link, now)
+
+    def _read_on(self, link: Link, now: Millis, read: int = 0) -> None:
+        """Act on the messages that are there, at most a turn's share of them.
+
+        So many were `read` of this share already.
+        """
+        conversation = link.conversation
+        reader = conversation.reader
+        events = self.broker.events
+        share = self._share
+        cost = conversation.spent  # of what was read already, beyond most messages
+        conversation.spent = 0
+        try:
+            while reader.has_input and not conversation.holding and not link.closing:
+                if read + cost >= share or (link.bulky and link.is_full()):
+                    self._unfinished[link] = None
+                    break
+                message = reader.next_message()
+                if message is None:
+                    conversation.on_partial(now)
+                    break
+                conversation.on_message(message, now)
+                read += 1
+                if events:
+                    cost += len(events) // TOLD_AT_ONCE
+                    self.deliver(now)
+                cost += conversation.spent
+                conversation.spent = 0
+            if conversation.unsettled and not link.closing:
+                conversation.settle(now)
+            if conversation.busy:
+                self._unfinished[link] = None
+        except Exception as error:
+            self._on_error(link, error, now)
+        if read:
+            link.partial_since = 0  # a message was finished: whatever is left began after it
+        self._work += read + cost
+        link.heavy = cost > HEAVY
+        is_apart = link.heavy or link.partial_since or link in self.held_back
+        link.ready = not (is_apart or link.closing or link.closed)
+        if events:
+            self.deliver(now)
+
+    def _on_error(self, link: Link, error: Exception, now: Millis) -> None:
+        """A conversation raised: its peer sent what is no message, or the mistake is its own."""
+        if isinstance(error, WireError):
+            try:
+                if link.conversation.unsettled:
+                    # What was asked for before these bytes is given, however they were cut.
+                    link.conversation.settle(now)
+                    self.deliver(now)
+                link.conversation.on_unreadable(error, now)
+                return
+            except Exception as failure:
+                error = failure
+        self._blame(link, error, now)
 
     def deliver(self, now: Millis) -> None:
         """Tell each event to whoever speaks for its session, and what follows from it."""
@@ -302,14 +303,13 @@ class Engine(Roster):
             batch = events[:]
             events.clear()
             for session, event in batch:
-                conversation: Conversation = session.owner  # type: ignore[assignment]
+                sink = session.owner
+                if sink is None:
+                    continue
                 try:
-                    held = conversation.holding
-                    conversation.tell(session, event, now)
-                    if held and not conversation.holding and conversation.unread():
-                        self._unfinished[conversation.link] = None
+                    sink.on_event(session, event, now)
                 except Exception as error:
-                    link: Link | None = getattr(conversation, "link", None)
+                    link: Link | None = getattr(sink, "link", None)
                     self._blame(link, error, now, session, event)
 
     # -- errors -----------------------------------------------------------------------------
@@ -336,8 +336,9 @@ class Engine(Roster):
                 pass  # the conversation has settled it, or given it back
         link.forget_said()
         link.broken = link.closing = True
+        link.ready = False
         self.speaking.append(link)
-        self._part(link, now, unheard=True)
+        self._end_link(link, now, undelivered=True)
 
     def _charge(self, link: Link, error: Exception) -> None:
         """Note that a conversation raised; an error of the broker is not the link's, and raised."""
@@ -372,11 +373,9 @@ class Engine(Roster):
             self.broker.supplied_ready(want, jobs, now)
         elif isinstance(want, SupplyWaiting):
             self.broker.supplied_waiting(want, jobs)
-        elif isinstance(want, Recall):
-            page = self.broker.page_of(want, jobs)
+        elif (page := self.broker.page_of(want, jobs)) is not None:
             try:
-                if page is not None:
-                    want.by.recalled(want.query, page, now)
+                want.by.recalled(want.query, page, now)
             except Exception as error:
                 self._blame(getattr(want.by, "link", None), error, now)
         self.deliver(now)

@@ -12,7 +12,10 @@ import os
 import sqlite3
 from pathlib import Path
 
-from franca.store.files import compact, copy_into, gives_room_back, remove, sync, write_over
+from franca.core.broker import Broker
+from franca.core.limits import Limits
+from franca.store.files import compact, copy_into, remove, sync, write_over
+from franca.store.files import gives_room_back as gives_room_back
 from franca.store.port import StoreBusy as StoreBusy
 from franca.store.port import StoreDamaged
 from franca.store.port import StoreError as StoreError
@@ -60,17 +63,17 @@ class DataDir:
         mark = self.path / SUSPECT
         if not mark.exists():
             return ""
-        how = "there was none"
+        done = "there was none"
         try:
             if os.path.exists(self.store_path):
-                how = self._write_again()
+                done = self._write_again()
             mark.unlink()
             sync(str(self.path))
         except sqlite3.Error as error:
             raise StoreDamaged(f"{self.store_path}: {error}") from error
         except OSError as error:
             raise StoreError(f"{self.store_path} could not be written again: {error}") from error
-        return how
+        return done
 
     def _write_again(self) -> str:
         store = self.store_path
@@ -139,6 +142,35 @@ class DataDir:
         os.close(self._lock)
 
 
-def keeps_unused_room(store_path: str) -> bool:
-    """Whether a store's file was made by an earlier release, so that it never becomes smaller."""
-    return not gives_room_back(store_path)
+class RoomWatch:
+    """Below the reserve no new jobs are taken; what is running may still end.
+
+    Between two looks the broker counts what it takes against the room that there was.
+    """
+
+    def __init__(self, data: DataDir, broker: Broker, limits: Limits) -> None:
+        self._data = data
+        self._broker = broker
+        self._limits = limits
+        data.take_ballast(limits.ballast_bytes)
+
+    def look(self) -> bool:
+        """Measure, and set whether new jobs are refused; True if that changed."""
+        broker = self._broker
+        free = self._data.free_bytes()
+        reserve = self._limits.disk_reserve_bytes
+        before = broker.refusing_new
+        if free < reserve:
+            broker.refusing_new = True
+        elif before and free >= reserve + self._limits.ballast_bytes:
+            # The ballast is taken back first: the next full disk must find it in its place.
+            self._data.take_ballast(self._limits.ballast_bytes)
+            free = self._data.free_bytes()
+            broker.refusing_new = free < reserve
+        broker.room_bytes = free - reserve
+        return broker.refusing_new is not before
+
+    def make_room(self) -> bool:
+        """Give the ballast up; the store calls this when a write found no room."""
+        self._broker.refusing_new = True
+        return self._data.drop_ballast()

@@ -6,16 +6,14 @@ was read last goes on to hold.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Iterable
 
 from franca.node import log
 from franca.node.settings import ConfigError
-from franca.protocols.conversation import Service
+from franca.protocols.service import Service
 
-LOOK_EVERY_S = 1.0
 BYTES_MAX = 16 * 1024 * 1024
 """A file of settings that is larger is none."""
 
@@ -28,43 +26,30 @@ class FileWatches:
     def __init__(self, services: Iterable[Service]) -> None:
         self._services = list(services)
         self._stamps: dict[str, Stamp | None] = {}
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Read all of them, and look after them from now on."""
+    def read(self) -> None:
+        """Read all of them. `ConfigError` if one cannot be used."""
         for service in self._services:
             self._stamps[service.file] = _stamp(service.file)
             try:
-                service.take_file(_content(service.file))
+                service.take_file(content_of(service.file))
             except (OSError, ValueError) as error:
                 raise ConfigError(f"{service.file}: {error}") from None
-        if self._services:
-            self._task = asyncio.create_task(self._look_forever())
 
-    def stop(self) -> None:
-        """Look no more."""
-        if self._task is not None:
-            self._task.cancel()
-
-    async def _look_forever(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            for service in self._services:
-                self.look(service)
-
-    def look(self, service: Service) -> None:
-        """Read a file again if it has changed."""
-        path = service.file
-        stamp = _stamp(path)
-        if stamp == self._stamps[path]:
-            return
-        self._stamps[path] = stamp
-        try:
-            word = service.take_file(_content(path))
-        except (OSError, ValueError) as error:
-            log.event("error", "file-not-reloaded", f"{path}: {error}; what it said before holds")
-        else:
-            log.event("info", "file-reloaded", f"{path} was read again: {word}")
+    def look(self) -> None:
+        """Read again those that have changed."""
+        for service in self._services:
+            path, stamp = service.file, _stamp(service.file)
+            if stamp == self._stamps[path]:
+                continue
+            self._stamps[path] = stamp
+            try:
+                word = service.take_file(content_of(path))
+            except (OSError, ValueError) as error:
+                text = f"{path}: {error}; what it said before holds"
+                log.event("error", "file-not-reloaded", text)
+            else:
+                log.event("info", "file-reloaded", f"{path} was read again: {word}")
 
 
 def _stamp(path: str) -> Stamp | None:
@@ -75,8 +60,8 @@ def _stamp(path: str) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _content(path: str) -> bytes:
-    # Whoever opens or reads anything but a regular file may have to wait, and the server with him.
+def content_of(path: str) -> bytes:
+    """What is in a regular file. Any other may make the reader wait, and the server with it."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("it is no regular file")

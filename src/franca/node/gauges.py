@@ -1,4 +1,4 @@
-"""What the node measures of itself: the event loop's lag, commits, memory."""
+"""The node's timer, and what it measures of itself: the event loop's lag, commits, memory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 import resource
 import time
 from collections import deque
+from collections.abc import Callable
 
+TICK_S = 0.05
 SAMPLES = 6_000
 SAMPLE_S = 0.01
+"""A minute of samples, one for each such span."""
 
 
 class Gauges:
@@ -18,28 +21,19 @@ class Gauges:
         self.commits = 0
         self._last = 0.0
         self._lags: deque[float] = deque(maxlen=SAMPLES)
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Measure the lag of this loop until `stop`."""
-        self._timer = loop.call_later(SAMPLE_S, self.start, loop)
-        self.sample(time.monotonic(), SAMPLE_S)
-
-    def stop(self) -> None:
-        """Measure no more."""
-        if self._timer is not None:
-            self._timer.cancel()
 
     def sample(self, now_s: float, expected_s: float) -> None:
-        """Note how much later than expected a timer rang.
+        """Note that a timer rang, which was expected to after so long, and by how much too late.
 
-        One that rang very late stands for all that would have rung meanwhile: without them a
-        second of standstill would be one sample among thousands.
+        It stands for all that could have rung since the last one: without them a second of
+        standstill would be one sample among thousands.
         """
         if self._last:
-            lag = max(0.0, now_s - self._last - expected_s)
-            missed = min(int(lag / expected_s), SAMPLES)
-            self._lags.extend(lag - expected_s * number for number in range(missed + 1))
+            passed = now_s - self._last
+            lag = max(0.0, passed - expected_s)
+            self._lags.extend([lag] * max(1, round(min(passed, expected_s) / SAMPLE_S)))
+            missed = min(int(lag / SAMPLE_S), SAMPLES)
+            self._lags.extend(lag - SAMPLE_S * number for number in range(1, missed + 1))
         self._last = now_s
 
     def lag_p99_ms(self) -> float:
@@ -48,6 +42,41 @@ class Gauges:
             return 0.0
         ordered = sorted(self._lags)
         return round(ordered[int(len(ordered) * 0.99)] * 1000, 2)
+
+
+class Ticker:
+    """Calls `tick` again and again: after so long as it says, or sooner if something happens."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, tick: Callable[[], float], gauges: Gauges
+    ) -> None:
+        self._loop = loop
+        self._tick = tick
+        self._gauges = gauges
+        self._start(TICK_S)
+
+    def _start(self, span_s: float) -> None:
+        self.span_s = span_s
+        self._timer = self._loop.call_later(span_s, self._ring)
+
+    def _ring(self) -> None:
+        self._gauges.sample(time.monotonic(), self.span_s)
+        self._start(TICK_S)  # first, so that it goes on whatever `tick` raises
+        span_s = self._tick()
+        if span_s > TICK_S:
+            self._timer.cancel()
+            self._start(span_s)
+
+    def wake(self) -> None:
+        """Cut a long sleep short."""
+        if self.span_s > TICK_S:
+            self._gauges.sample(time.monotonic(), self.span_s)
+            self._timer.cancel()
+            self._start(TICK_S)
+
+    def cancel(self) -> None:
+        """Call it no more."""
+        self._timer.cancel()
 
 
 def memory_mb() -> int:

@@ -1,12 +1,14 @@
-"""One group: everything that becomes true with one commit."""
+"""One group: everything that becomes true with one commit; and who waits for the store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from franca.core.model import Millis
+from msgspec import Struct
+
+from franca.core.model import Job, JobQuery, Millis
 from franca.node.connection import Connection
-from franca.node.outlet import size_of
+from franca.node.output import size_of
 
 URGENT_MS = 1_000
 """For so long after the last job that needs no disk, the next one is expected."""
@@ -66,3 +68,17 @@ class Gathering:
     def end(self) -> None:
         """The group begins."""
         self._passes = 0
+
+
+class Recaller(Struct, eq=False):
+    """Takes jobs from the store and acts on them; `fail` is told if they will not come."""
+
+    act: Callable[[list[Job], Millis], None]
+    fail: Callable[[BaseException], None]
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        """Act on the jobs; a mistake in the asking reaches whoever asked."""
+        try:
+            self.act(jobs, now)
+        except Exception as error:
+            self.fail(error)

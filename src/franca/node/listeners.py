@@ -1,4 +1,4 @@
-"""The doors of a server: which addresses it listens on, with which certificate."""
+"""Which addresses a server listens on, with which certificate."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import errno
 import os
 import socket
 import ssl
-import stat
 from collections.abc import Iterable
-from pathlib import Path
 
-from franca.control.path import reachable
-from franca.control.values import Address
+from msgspec.structs import asdict
+
+from franca.control.path import listen_on, remove_socket
 from franca.node import log
-from franca.node.lobby import Door, Lobby
+from franca.node.accept import Acceptor, Listener
+from franca.node.files import content_of
 from franca.node.node import Node
 from franca.node.settings import ConfigError, Settings, flag_of
+from franca.values import Address
 
 BACKLOG = 1_024
 
@@ -26,39 +27,47 @@ class Listeners:
 
     def __init__(self, node: Node, settings: Settings) -> None:
         self.addresses: list[tuple[str, str]] = []
-        self._node = node
         self._settings = settings
-        self._lobby = Lobby(node)
-        self._doors: list[Door] = []
+        self._acceptor = Acceptor(node)
+        self._listeners: list[Listener] = []
         self._paths: dict[str, int] = {}
         self._tls: ssl.SSLContext | None = None
 
     async def open(self, names: Iterable[str]) -> None:
-        """Open every door that was asked for, and those of the defaults that are free.
+        """Listen at every address that was asked for, and at those of the defaults that are free.
 
         Some of the originals' ports are also given to outgoing connections, or to other programs:
-        a newcomer must not fail because of a protocol that he does not use. Where none is free,
-        another server runs here already.
+        a newcomer must not fail because of a protocol that he does not use. Where nothing is left
+        but sockets in the data directory that nobody asked for, another server runs here already.
         """
-        by_default = {row.key for row in self._settings.shown if row.source == "default"}
-        taken: list[OSError] = []
+        left_out: list[OSError] = []
+        can_be_reached = False
         for name in names:
+            is_default = self._settings.is_default(f"{name}.listen")
             for address in self._settings.listeners.get(name, ()):
                 try:
                     await self._open_one(name, address)
                 except OSError as error:
-                    if f"{name}.listen" not in by_default:
+                    if not is_default:
                         raise
-                    taken.append(error)
+                    left_out.append(error)
                     log.event("warning", "not-listening", str(error), protocol=name)
-        if taken and not any(not shown.startswith("unix:") for _name, shown in self.addresses):
-            raise taken[0]
+                else:
+                    can_be_reached = can_be_reached or not (is_default and address.path)
+        if left_out and not can_be_reached:
+            raise left_out[0]
 
     async def _open_one(self, name: str, address: Address) -> None:
-        tls = self._tls_context() if self._wants_tls(address) else None
+        tls = None
+        # Where a certificate is given, every TCP listener speaks TLS, as the original does.
+        if not address.path and self._settings.tls.certificate:
+            tls = self._tls = self._tls or self._fresh_context()
         sockets: list[socket.socket] = []
         try:
-            sockets = [_bound(address.path)] if address.path else await _bound_to(address)
+            if address.path:
+                sockets.append(listen_on(*os.path.split(address.path)))
+            else:
+                sockets += await _bound_to(address)
             for listening in sockets:
                 listening.listen(BACKLOG)
         except OSError as error:
@@ -71,30 +80,10 @@ class Listeners:
         if address.path:
             self._paths[address.path] = os.stat(address.path).st_ino
         for listening in sockets:
-            self._doors.append(
-                Door(
-                    self._lobby,
-                    self._node,
-                    listening,
-                    service=name,
-                    listener=str(address),
-                    tls=tls,
-                )
-            )
+            self._listeners.append(Listener(self._acceptor, listening, name, str(address), tls))
         shown = _shown(address, sockets[0])
         self.addresses.append((name, shown))
         log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
-
-    def _wants_tls(self, address: Address) -> bool:
-        """Where a certificate is given, every TCP listener speaks TLS, as the original does."""
-        return not address.path and (address.tls or bool(self._settings.tls.certificate))
-
-    def _tls_context(self) -> ssl.SSLContext:
-        if self._tls is None:
-            if not self._settings.tls.certificate:
-                raise ConfigError("tls:// needs tls.certificate and tls.key")
-            self._tls = self._fresh_context()
-        return self._tls
 
     def _fresh_context(self) -> ssl.SSLContext:
         """What the files say now."""
@@ -103,10 +92,10 @@ class Listeners:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # Nobody needs a second handshake, and each costs as much as the first.
         context.options |= ssl.OP_NO_RENEGOTIATION
-        for name, path in (("certificate", tls.certificate), ("key", tls.key)):
-            _check_file(f"tls.{name}", path)
+        for name, path in asdict(tls).items():
+            if path:
+                _check_file(f"tls.{name}", path)
         if tls.client_ca:
-            _check_file("tls.client_ca", tls.client_ca)
             try:
                 context.load_verify_locations(tls.client_ca)
             except (OSError, ValueError) as error:
@@ -131,17 +120,17 @@ class Listeners:
         except ConfigError as error:
             log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
             return
-        for door in self._doors:
-            if door.tls is not None:
-                door.tls = self._tls
+        for listener in self._listeners:
+            if listener.tls is not None:
+                listener.tls = self._tls
         log.event("info", "tls-reloaded", "certificates read again")
 
     def close(self) -> None:
         """Accept no more connections; those that are there stay."""
-        for door in self._doors:
-            door.close()
+        for listener in self._listeners:
+            listener.close()
         for path, inode in self._paths.items():
-            _clear_socket(path, inode)
+            remove_socket(path, inode)
         self._paths.clear()
 
 
@@ -152,17 +141,11 @@ def _no_passphrase() -> str:
 
 def _check_file(setting: str, path: str) -> None:
     """Refuse what cannot be opened, or would make the server wait for whoever writes it."""
-    if not path:
-        return
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise ConfigError(f"{setting}: {path}: {error.strerror or error}") from None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ConfigError(f"{setting}: {path}: it is no regular file")
-    finally:
-        os.close(descriptor)
+        content_of(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{setting}: {path}: {reason}") from None
 
 
 def _shown(address: Address, listening: socket.socket) -> str:
@@ -198,29 +181,3 @@ async def _bound_to(address: Address) -> list[socket.socket]:
     if not sockets:
         raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
     return sockets
-
-
-def _bound(path: str) -> socket.socket:
-    """A unix socket that nobody but the server's own user can reach, from its first moment on."""
-    _clear_socket(path)
-    directory, name = os.path.split(path)
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        with reachable(directory or ".", name) as short:
-            listening.bind(short)
-    except BaseException:
-        listening.close()
-        raise
-    finally:
-        os.umask(before)
-    return listening
-
-
-def _clear_socket(path: str, inode: int | None = None) -> None:
-    """Remove a socket that a killed server left behind, or this one, and nothing else."""
-    try:
-        if Path(path).is_socket() and inode in (None, os.stat(path).st_ino):
-            os.unlink(path)
-    except OSError:
-        pass

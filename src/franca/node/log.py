@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import json
 import logging
-import logging.handlers
 import os
 import queue
 import re
@@ -78,11 +77,9 @@ def start(
     form: str = "auto", level: str = "info", *, secrets: Iterable[str] = (), descriptor: int = 2
 ) -> Log:
     """Send all that is logged in this process to `descriptor` until the log is closed."""
-    redact = Redaction(secrets)
-    if is_console(form, descriptor):
-        colour = os.isatty(descriptor) and not os.environ.get("NO_COLOR")
-        return Log(ConsoleFormat(redact, colour=colour), level, descriptor)
-    return Log(JsonFormat(redact), level, descriptor)
+    colour = os.isatty(descriptor) and not os.environ.get("NO_COLOR")
+    written = Format(Redaction(secrets), for_people=is_console(form, descriptor), colour=colour)
+    return Log(written, level, descriptor)
 
 
 class Redaction:
@@ -108,14 +105,22 @@ class Redaction:
         return self.text(value if isinstance(value, str) else str(value))
 
 
-class Format(logging.Formatter):
-    """What both formats share: which fields a record has, in which order."""
+class Format:
+    """How a record is written: for people, in `colour` or not, or as one JSON object a line."""
 
-    def __init__(self, redact: Redaction) -> None:
-        super().__init__()
+    def __init__(self, redact: Redaction, *, for_people: bool, colour: bool) -> None:
         self._redact = redact
+        self._for_people = for_people
+        self._colour = colour
 
-    def fields(self, record: logging.LogRecord) -> dict[str, object]:
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line; an error has the way it came below it, if it is for people."""
+        shown = self._fields(record)
+        if self._for_people:
+            return self._line(shown)
+        return json.dumps(shown, ensure_ascii=False, separators=(",", ":"))
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, object]:
         """`ts level event msg`, then what the event carries, then the way an error came."""
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         shown: dict[str, object] = {
@@ -133,25 +138,8 @@ class Format(logging.Formatter):
             shown["trace"] = self._redact.text(record.exc_text)
         return shown
 
-
-class JsonFormat(Format):
-    """One JSON object a line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as one line of JSON."""
-        return json.dumps(self.fields(record), ensure_ascii=False, separators=(",", ":"))
-
-
-class ConsoleFormat(Format):
-    """A line for people; whatever a peer put into it, it stays one line and moves no cursor."""
-
-    def __init__(self, redact: Redaction, *, colour: bool) -> None:
-        super().__init__(redact)
-        self._colour = colour
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as time, level, text and name=value."""
-        shown = self.fields(record)
+    def _line(self, shown: dict[str, object]) -> str:
+        """Time, level, text and name=value. Whatever a peer put into it moves no cursor."""
         moment, level, _name, text = (str(shown.pop(n)) for n in ("ts", "level", "event", "msg"))
         trace = str(shown.pop("trace", ""))
         pairs = [f"{name}={_quoted(value)}" for name, value in shown.items()]
@@ -167,56 +155,40 @@ def _quoted(value: object) -> str:
     return json.dumps(text, ensure_ascii=False) if " " in text or '"' in text else text
 
 
-class _Inlet(logging.handlers.QueueHandler):
-    """Takes a record without ever waiting."""
+class Log(logging.Handler):
+    """The way from loggers to a descriptor, open until `close`. Whoever logs never waits.
 
-    def __init__(self, records: queue.Queue[logging.LogRecord | None]) -> None:
-        super().__init__(records)
-        self.dropped = 0
-
-    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Let go of an error's frames here; everything else is the writing thread's work."""
-        if record.exc_info and not record.exc_text:
-            record.exc_text = logging.Formatter().formatException(record.exc_info)
-        record.exc_info = None
-        return record
-
-    def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue it, or count it as lost."""
-        try:
-            self.queue.put_nowait(record)
-        except queue.Full:
-            self.dropped += 1
-
-
-class Log:
-    """The way from loggers to a descriptor, open until `close`."""
+    `dropped` events were lost because they came faster than they could be written.
+    """
 
     def __init__(self, form: Format, level: str, descriptor: int) -> None:
+        super().__init__()
+        self.dropped = self._told = 0
         self._form = form
         self._descriptor = descriptor
         self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(QUEUE_EVENTS)
-        self._inlet = _Inlet(self._records)
-        self._told = 0
         LOGGER.setLevel(_LEVELS[level])
         # On the root logger, so that what libraries have to say is told in the same form.
-        logging.getLogger().addHandler(self._inlet)
+        logging.getLogger().addHandler(self)
         self._thread = threading.Thread(target=self._write_forever, name="log", daemon=True)
         self._thread.start()
 
-    @property
-    def dropped(self) -> int:
-        """How many events were lost because they came faster than they could be written."""
-        return self._inlet.dropped
-
-    @property
-    def finished(self) -> bool:
-        """Whether all has been written, after `close`."""
-        return not self._thread.is_alive()
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue it, or count it as lost. Everything but an error's frames is left to the thread."""
+        if record.exc_info and not record.exc_text:
+            record.exc_text = logging.Formatter().formatException(record.exc_info)
+        record.exc_info = None
+        try:
+            self._records.put_nowait(record)
+        except queue.Full:
+            self.dropped += 1
 
     def close(self) -> None:
         """Write what is queued, but wait only a moment for a reader that does not read."""
-        logging.getLogger().removeHandler(self._inlet)
+        if self not in logging.getLogger().handlers:
+            return  # it is closed; the interpreter closes all handlers again as it ends
+        super().close()
+        logging.getLogger().removeHandler(self)
         try:
             self._records.put(None, timeout=STOP_WAIT_S)
         except queue.Full:
@@ -226,7 +198,7 @@ class Log:
 
     def _write_forever(self) -> None:
         while (record := self._records.get()) is not None:
-            dropped = self._inlet.dropped
+            dropped = self.dropped
             if dropped > self._told:
                 lost = f"{dropped - self._told} events were lost: the log's reader is too slow"
                 self._write(self._form.format(_record("log-dropped", lost)))

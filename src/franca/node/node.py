@@ -9,24 +9,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import cast
 
 from franca.core.model import Millis
+from franca.core.wants import Recall
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
-from franca.node.connection import Connection
-from franca.node.failing import tell_failing
-from franca.node.gauges import Gauges
-from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Waiter
-from franca.node.intake import Intake
+from franca.node.connection import Connection, connection_of
+from franca.node.gauges import TICK_S, Gauges, Ticker
+from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Recaller, Waiter
+from franca.node.input import Input
 from franca.node.notices import NoticeLog
-from franca.node.outlet import JOINED_BYTES, SHARED_BYTES, Outlet, said, size_of
+from franca.node.output import Output, said, size_of
 from franca.node.pressure import Pressure
 from franca.node.writer import Disk, Writer
 from franca.store.port import Store
 
-TICK_S = 0.05
-PATIENCE_S = 0.005
+IDLE_S = 0.5
+"""The longest sleep of a server that has no peers and nothing to do. A clock that is set, so that
+jobs are due, is noticed after it."""
+GATHER_S = 0.005
 INSTANT_EVERY_MS = 20  # a store that makes nothing durable is told now and then what changed
 REST_S = 0.001
 SMALL_GROUP = 8
@@ -54,24 +55,22 @@ class Node:
         self._links = 0
         self._loop = asyncio.get_running_loop()
         self._on_failure = on_failure
-        self.turn_set = self.busy = self.hurried = False
-        self._gathered: list[tuple[Connection, bytes]] = []
+        self.turn_set = self.busy = self.is_urgent = self._is_idle = False
+        self.gathered: list[tuple[Connection, bytes]] = []
         self._later: asyncio.TimerHandle | None = None
         self._instant = store.instant
         self._tell_at: Millis = 0
         self._gathering = Gathering()
-        self._wants_waited = False
-        self._failed = False
+        self._wants_waited = self._failed = False
         self._forming = Group(1)
         self._in_flight = Group(0)
-        self.outlet = Outlet(engine.limits, clock.now, self._loop.call_soon)
-        self.pressure = Pressure(engine, self.outlet, self.soon, self._speak)
-        self.intake = Intake(engine, self.outlet, self._gathered_bytes)
+        self.output = Output(engine.limits, clock.now, self._loop.call_soon)
+        self.pressure = Pressure(engine, self.output, self.soon, self._speak)
+        self.input = Input(engine, self.output, self._gathered_bytes)
         self.notices = NoticeLog()
         self.disk = Disk()
         self._writer = None if store.instant else Writer(store, self, self._loop)
-        self._ticker = self._loop.call_later(TICK_S, self._tick)
-        self.gauges.start(self._loop)
+        self._ticker = Ticker(self._loop, self._tick, self.gauges)
 
     def next_link_id(self) -> str:
         """A name for a link that no other link has, in this run or another."""
@@ -84,24 +83,26 @@ class Node:
         """Ask for a turn in this pass of the event loop; one serves all who ask."""
         if not self.turn_set:
             self.turn_set = True
+            self._is_idle = False
+            self._ticker.wake()
             self._loop.call_soon(self._turn)
 
     def later(self) -> None:
         """Ask for a turn when the disk is done, and soon in any case."""
         if self._later is None:
-            self._later = self._loop.call_later(PATIENCE_S, self._lose_patience)
+            self._later = self._loop.call_later(GATHER_S, self._take_gathered_now)
 
     def _turn(self) -> None:
         self.turn_set = False
-        if self._later is not None and not self._gathered:
+        if self._later is not None and not self.gathered:
             self._later.cancel()
             self._later = None
         if self._failed:
             return
         now = self.clock.now()
         engine = self.engine
-        if self.hurried:
-            self._hurried_turn(now)
+        if self.is_urgent:
+            self._urgent_turn(now)
         else:
             is_heard = bool(engine.inputs)
             engine.turn(now)
@@ -112,12 +113,12 @@ class Node:
         self.pressure.after_turn()
         if self.busy and self._writer is not None:
             self._writer.give_way()
-        if self.intake.room < 0:
-            self.intake.look(now)
+        if self.input.room < 0:
+            self.input.look(now)
         if engine.notices:
             self.notices.tell(engine.notices, now)
 
-    def _hurried_turn(self, now: Millis) -> None:
+    def _urgent_turn(self, now: Millis) -> None:
         """A turn while somebody waits for jobs that need no disk: these come first.
 
         Those who wait for the disk anyway are heard when it is free, and the next group begins in
@@ -129,7 +130,7 @@ class Node:
             self._speak()
         if self.busy:
             return
-        if self._gathered:
+        if self.gathered:
             self.take_gathered()
             engine.turn(now)
             if engine.speaking:
@@ -138,40 +139,39 @@ class Node:
         else:
             self._begin_group(now)
 
-    def gather(self, connection: Connection, data: bytes) -> None:
-        """Keep what a patient peer says until the disk is free."""
-        self._gathered.append((connection, data))
-
     def _gathered_bytes(self) -> int:
-        kept = self.engine.kept_bytes() + self.engine.unheard_bytes()
-        return kept + sum(len(data) for _, data in self._gathered)
+        return self.engine.waiting_bytes() + sum(len(data) for _, data in self.gathered)
 
     def take_gathered(self) -> None:
-        """Act in the next turn on what patient peers have said."""
+        """Act in the next turn on what peers have said that wait for the disk."""
         inputs = self.engine.inputs
-        for connection, data in self._gathered:
-            connection.gathers = False
+        for connection, data in self.gathered:
+            connection.is_gathering = False
             inputs.append((connection.link, data))
-        self._gathered.clear()
+        self.gathered.clear()
 
-    def _lose_patience(self) -> None:
+    def _take_gathered_now(self) -> None:
         self._later = None
         self.take_gathered()
         self._turn()
 
-    def _tick(self) -> None:
-        self._ticker = self._loop.call_later(TICK_S, self._tick)
+    def _tick(self) -> float:
+        """Look at the time; returns when to look next. A server with nothing to do sleeps."""
+        was_idle, self._is_idle = self._is_idle, True
+        commits = self.gauges.commits
         self.engine.broker.wall_ahead_ms = self.clock.wall_ahead_ms()
-        self.outlet.look(self.intake.is_waited_for or self.pressure.is_waited_for)
-        self.intake.tick()
-        if self._writer is not None and not self.busy:
-            try:
-                self.busy = self.store.has_leftovers()
-            except Exception as error:
-                self.fail(error)
-            if self.busy:
-                self._writer.tidy()
-        self.soon()
+        self.output.look(self.input.is_waited_for or self.pressure.is_waited_for)
+        self.input.tick()
+        self._tidy_leftovers()
+        self._turn()
+        is_at_work = self.engine.links or self.busy or self.output.total
+        if is_at_work or self.gauges.commits > commits or not (was_idle and self._is_idle):
+            return TICK_S
+        due_at = self.engine.broker.next_wake()
+        if due_at is None:
+            return IDLE_S
+        wake_s = (max(due_at, self.engine.next_wake()) - self.clock.now()) / 1000
+        return min(max(wake_s, TICK_S), IDLE_S)
 
     # -- speaking -----------------------------------------------------------------------------
 
@@ -182,17 +182,10 @@ class Node:
         waits = 0
         for link in speaking:
             out = link.out
-            connection: Connection = link.carrier  # type: ignore[assignment]
+            connection = link.carrier
+            assert isinstance(connection, Connection)
             if out:
-                data: bytes | tuple[bytes, ...]
-                if len(out) == 1:
-                    data = out[0]
-                elif link.bulky or len(out[-1]) >= SHARED_BYTES:
-                    data = said(out, is_bulky=link.bulky)
-                else:
-                    data = b"".join(out)
-                    if len(data) > JOINED_BYTES:
-                        data = tuple(out)
+                data = out[0] if len(out) == 1 else said(out, is_bulky=link.bulky)
                 out.clear()
                 link.bulky = False
                 link.weighed = 0
@@ -204,12 +197,13 @@ class Node:
                         waits += size
                         connection.piled_bytes += size
                         connection.waits_for = needed.number
-                        connection.patient = True
+                        connection.needs_disk = True
                         continue
-                connection.patient = False
+                connection.needs_disk = False
                 if connection.waits_for:
-                    self._waiting_group(connection).put(connection, data)
-                    self.outlet.total += size_of(data)
+                    in_flight = connection.waits_for == self._in_flight.number
+                    (self._in_flight if in_flight else self._forming).put(connection, data)
+                    self.output.total += size_of(data)
                 else:
                     connection.send(data)
             if link.closing:
@@ -220,7 +214,7 @@ class Node:
         speaking.clear()
         if waits and needed is not None:
             needed.size += waits
-            self.outlet.total += waits
+            self.output.total += waits
 
     def _needed_group(self) -> Group | None:
         """The group that makes everything done so far durable; None if all of it is."""
@@ -232,14 +226,10 @@ class Node:
             return self._in_flight
         return None
 
-    def _waiting_group(self, connection: Connection) -> Group:
-        """The group behind which a connection's words queue."""
-        return self._in_flight if connection.waits_for == self._in_flight.number else self._forming
-
     def _release(self, group: Group) -> None:
         """Everything that waited for this group is true now."""
         group.released = True
-        self.outlet.total -= group.size
+        self.output.total -= group.size
         number = group.number
         for connection, data in group.said:
             if connection.waits_for == number:
@@ -270,7 +260,7 @@ class Node:
         broker = self.engine.broker
         self._gathering.end()
         self._tell_at = now + INSTANT_EVERY_MS
-        broker.hold_supplies = self.outlet.is_over
+        broker.backlog.wants.hold_supplies = self.output.is_over
         if not broker.has_changes() and not broker.has_wants():
             if self._forming.said or self._forming.waiters:
                 group, self._forming = self._forming, Group(self._forming.number + 1)
@@ -290,10 +280,19 @@ class Node:
             if forming.said or forming.waiters or broker.has_changes() or broker.has_wants():
                 self.soon()
 
+    def _tidy_leftovers(self) -> None:
+        if self._writer is not None and not self.busy:
+            try:
+                self.busy = self.store.has_leftovers()
+            except Exception as error:
+                self.fail(error)
+            if self.busy:
+                self._writer.tidy()
+
     def _hands_over(self, now: Millis) -> bool:
         """Whether the disk is slow, or somebody waits for jobs that need no disk."""
-        self.hurried = now - self.engine.broker.fleeting_at < URGENT_MS
-        return self.hurried or not self.store.quick or self.disk.is_slow(now)
+        self.is_urgent = now - self.engine.broker.volatile.last_at < URGENT_MS
+        return self.is_urgent or not self.store.quick or self.disk.is_slow(now)
 
     def _commit_here(self, now: Millis) -> bool:
         """Wait for the disk on this thread; False if the store is not free again after it.
@@ -353,7 +352,7 @@ class Node:
         if error is not None:
             self.fail(error)
             return
-        if not self.hurried:
+        if not self.is_urgent:
             self.busy = False
             self._turn()
         elif len(self._in_flight.said) > SMALL_GROUP:
@@ -370,11 +369,13 @@ class Node:
         if not self._failed:
             self._failed = True
             for link in list(self.engine.links):
-                cast(Connection, link.carrier).abort()
+                connection_of(link).abort()
             for group in (self._in_flight, self._forming):
                 for waiter in group.waiters:
                     waiter(error)
-            tell_failing(self.engine.broker.wants, error)
+            for want in self.engine.broker.wants:
+                if isinstance(want, Recall) and isinstance(want.by, Recaller):
+                    want.by.fail(error)
             self._on_failure(error)
 
     def when_durable(self, waiter: Waiter) -> None:
@@ -393,7 +394,6 @@ class Node:
     def close(self) -> None:
         """Stop turning. The store is the caller's to close, after this."""
         self._ticker.cancel()
-        self.gauges.stop()
         self._failed = True
         if self._writer is not None:
             self._writer.close()

@@ -1,26 +1,25 @@
-"""Back-pressure: who is read from and acted on, and who must wait.
+"""Back-pressure: which connections are read from and acted on, and which must wait.
 
-Nobody sends more than its share of turns, lets more answers pile up than may wait for the disk, or
-keeps others from being heard. While more is unsent or waits for the disk than may, nothing is acted
-on of those whose messages add to it.
+No connection sends more than its share of turns, lets more answers pile up than may wait for the
+disk, or keeps others from being handled. While more is unsent or waits for the disk than may,
+nothing is acted on of connections whose messages add to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import cast
 
 from franca.engine.engine import Engine
-from franca.node.connection import CROWD, FLOOD, GULP, Connection
-from franca.node.outlet import Outlet
+from franca.node.connection import ADDING, BURST, FLOOD, Connection, connection_of
+from franca.node.output import Output
 from franca.protocols.conversation import Link
 
 PASS_S = 0.02
-"""After so long a turn ends, with those who went on and with new input each: then others are heard,
-what is said is sent, and what has changed goes to the disk."""
+"""After this time a turn ends, with links that had more than their share and with new input each:
+then other events are handled, answers are sent, and changes go to the disk."""
 GROWTH_BYTES = 4 * 1024
-"""What a share of a turn may add to what others have not taken, or to what waits for the disk,
+"""What a share of a turn may add to what other peers have not taken, or to what waits for the disk,
 while there is too much of it."""
 FAR = 4
 LITTLE_BYTES = 256
@@ -29,45 +28,31 @@ may. A heartbeat is shorter."""
 
 
 class Pressure:
-    """Those that are held back, and why. `soon` asks for a turn, `speak` sends what was said."""
+    """Connections that are held back, and why. `soon` asks for a turn, `speak` sends answers.
 
-    __slots__ = (
-        "_crowding",
-        "_engine",
-        "_gulped",
-        "_most_unsent",
-        "_outlet",
-        "_paused",
-        "_pending",
-        "_soon",
-        "_speak",
-        "_stuck",
-        "_until",
-    )
+    `bursting` sent much at once: others are read from first. `_adding` add to a total that is over
+    its limit. `_paused` have too much unread, or wait for the disk; of those that are `_stuck` too,
+    nothing more is acted on until their answers have left.
+    """
 
     def __init__(
-        self,
-        engine: Engine,
-        outlet: Outlet,
-        soon: Callable[[], None],
-        speak: Callable[[], None],
+        self, engine: Engine, output: Output, soon: Callable[[], None], speak: Callable[[], None]
     ) -> None:
         self._engine = engine
-        self._outlet = outlet
+        self._output = output
         self._soon = soon
         self._speak = speak
         self._until = 0.0
-        self._most_unsent = engine.limits.output_bytes
         self._pending = (0, 0)
-        self._crowding: dict[Connection, None] = {}
+        self._adding: dict[Connection, None] = {}
         self._paused: dict[Connection, None] = {}
         self._stuck: dict[Connection, None] = {}
-        self._gulped: list[Connection] = []
+        self.bursting: list[Connection] = []
         engine.before = self.before
         engine.between = self.between
 
     def after_turn(self) -> None:
-        """Hold back those who have said too much for now; let go on who may."""
+        """Hold back connections that sent too much for now, and resume others."""
         engine = self._engine
         if engine.has_input():
             self._pause_floods()
@@ -77,16 +62,20 @@ class Pressure:
             self._pause_producers()
         elif self._paused:
             self._resume_quiet()
-        if self._gulped:
-            self._read_on()
-        if engine.careful or is_behind or self._outlet.total > self._most_unsent:
+        if self.bursting:
+            bursting, self.bursting = self.bursting, []
+            for connection in bursting:
+                connection.burst_bytes = 0
+                connection.release(BURST)
+        is_over = self._output.total > engine.limits.output_bytes
+        if engine.careful or is_behind or is_over or self._adding:
             self._look_at_amounts()
         self._until = 0.0
 
     def between(self, link: Link) -> bool:
         """Whether the turn has taken long enough.
 
-        While care is needed, what the link's share gave rise to is sent at once.
+        While too much is unsent, what came of the link's share is sent at once.
         """
         if self._engine.careful:
             self._weigh_share(link)
@@ -101,42 +90,42 @@ class Pressure:
         return False
 
     def before(self, link: Link, size: int) -> None:
-        """So much of a link is about to be acted on: not if it is much and the disk far behind.
+        """Input of this size is about to be acted on: not if it is much and the disk is far behind.
 
-        A flood alone does not bring it there, so that nobody waits because of one.
+        A flood alone does not bring the disk there, so that no other link waits because of one.
         """
         if size > LITTLE_BYTES and self._engine.broker.is_behind(FAR):
-            self._hold_crowder(link)
+            self._hold_adding(link)
 
     def _weigh_share(self, link: Link) -> None:
-        """Send what a link's share gave rise to. If it adds much, the link must wait."""
-        outlet, speaking, broker = self._outlet, self._engine.speaking, self._engine.broker
+        """Send what came of a link's share. If that adds much, the link must wait."""
+        output, speaking, broker = self._output, self._engine.speaking, self._engine.broker
         jobs, size = self._pending
         is_much = broker.pending_bytes > size + GROWTH_BYTES and broker.is_behind()
         is_much = is_much or (broker.pending_jobs > jobs and broker.is_behind(FAR))
         if speaking:
-            before = outlet.total
+            before = output.total
             is_for_others = len(speaking) > 1 or speaking[0] is not link
             self._speak()
-            most = 0 if outlet.is_full else GROWTH_BYTES
-            is_much = is_much or (is_for_others and outlet.total - before > most)
+            most = 0 if output.is_full else GROWTH_BYTES
+            is_much = is_much or (is_for_others and output.total - before > most)
         if is_much:
-            self._hold_crowder(link)
+            self._hold_adding(link)
         self._be_careful()
 
     def _be_careful(self) -> None:
-        """Look at what each piece of input adds, while too much is unsent or waits for the disk."""
+        """Have each piece of input weighed while too much is unsent or waits for the disk."""
         broker = self._engine.broker
         self._pending = broker.pending_jobs, broker.pending_bytes
-        self._engine.careful = self._outlet.is_over or broker.is_behind()
+        self._engine.careful = self._output.is_over or broker.is_behind()
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody is held back until less is unsent, or waits for the disk."""
-        return bool(self._crowding)
+        """Whether a link is held back until less is unsent, or waits for the disk."""
+        return bool(self._adding)
 
     def after_commit(self) -> None:
-        """Act again on what those sent whose answers have left."""
+        """Act again on links whose answers have left."""
         if self._stuck:
             for connection in list(self._stuck):
                 if connection.link.closed or not connection.waits_for:
@@ -144,21 +133,16 @@ class Pressure:
                     self.go_on(connection)
 
     def go_on(self, connection: Connection) -> None:
-        """A peer may be acted on again, unless it is held back for another reason too."""
-        is_held = connection in self._stuck or connection in self._crowding
+        """Act on a link again, unless it is held back for another reason too."""
+        is_held = connection in self._stuck or connection in self._adding
         if not connection.full and not is_held:
             self._engine.go_on(connection.link)
             self._soon()
 
-    def let_others_speak(self, connection: Connection) -> None:
-        """Read no more from a peer before everybody else has been heard."""
-        self._gulped.append(connection)
-        connection.hold(GULP)
-
     def pause_if_flooded(self, link: Link) -> None:
-        """Stop reading from a peer that has more unread than it may."""
+        """Stop reading from a link that has more unread than it may."""
         if link.conversation.unread() > self._engine.limits.link_input_bytes:
-            self._pause(cast(Connection, link.carrier))
+            self._pause(connection_of(link))
 
     # -- holding back ---------------------------------------------------------------------------
 
@@ -167,53 +151,47 @@ class Pressure:
         connection.hold(FLOOD)
 
     def _pause_floods(self) -> None:
-        """Stop reading from those who send faster than their share of turns.
+        """Stop reading from links that send faster than their share of turns.
 
-        Nor is more of it acted on while the disk keeps too many of their answers waiting, or has
-        enough to do: one group must not become so large that everybody waits for it.
+        Nor are they acted on while too many of their answers wait for the disk, or it has enough
+        to do: no group may become so large that all links wait for it.
         """
         most = self._engine.limits.output_soft_bytes
         is_enough = self._engine.broker.is_behind()
         for link in self._engine.unfinished():
             self.pause_if_flooded(link)
-            connection = cast(Connection, link.carrier)
+            connection = connection_of(link)
             if is_enough or (connection.piled_bytes > most and connection.waits_for):
                 self._stuck[connection] = None
                 self._pause(connection)
                 self._engine.put_off(link)
 
     def _pause_producers(self) -> None:
-        """Too much waits for the disk: read nothing more from those whose words do.
+        """Too much waits for the disk: stop reading from links whose answers do.
 
-        The others may speak: a heartbeat needs no disk.
+        The others go on: a heartbeat needs no disk.
         """
         for link in self._engine.links:
-            connection = cast(Connection, link.carrier)
+            connection = connection_of(link)
             if connection.waits_for and connection not in self._paused:
                 self._pause(connection)
 
-    def _hold_crowder(self, link: Link) -> None:
-        connection = cast(Connection, link.carrier)
-        self._crowding[connection] = None
-        connection.hold(CROWD)
+    def _hold_adding(self, link: Link) -> None:
+        connection = connection_of(link)
+        self._adding[connection] = None
+        connection.hold(ADDING)
         self._engine.put_off(link)
 
     def _look_at_amounts(self) -> None:
-        """Be careful while there is more than may be; after that, let everybody go on."""
+        """Be careful while there is more than may be; after that, resume all that were held."""
         self._be_careful()
-        if self._crowding and not self._engine.careful:
-            crowding = list(self._crowding)
-            self._crowding.clear()
-            for connection in crowding:
-                connection.release(CROWD)
+        if self._adding and not self._engine.careful:
+            held, self._adding = self._adding, {}
+            for connection in held:
+                connection.release(ADDING)
                 self.go_on(connection)
 
     # -- letting go on --------------------------------------------------------------------------
-
-    def _read_on(self) -> None:
-        gulped, self._gulped = self._gulped, []
-        for connection in gulped:
-            connection.breathe()
 
     def _resume_quiet(self) -> None:
         engine = self._engine

@@ -1,37 +1,24 @@
 """Everything that may be chosen about a server, as one frozen value; and what of it does not fit.
 
-A new listener is one line in `LISTENERS`. Where values come from is told in `config.py`.
+What may be chosen about a protocol it declares itself. Where values come from is told in
+`config.py`.
 """
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from franca.control.values import Address, Reader, one_of, read_addresses
 from franca.core.limits import Limits
-from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.registry import PROTOCOLS
 from franca.store.rows import BODY_APART_BYTES
+from franca.values import Address
 
 LISTENERS: dict[str, tuple[str, ...]] = {
-    "faktory": ("127.0.0.1:7419",),
-    "gearman": ("127.0.0.1:4730",),
-    "periodic": ("127.0.0.1:5000", "unix:{data}/periodic.sock"),
-    "memodb": ("127.0.0.1:12703",),
-    "eventmq": ("127.0.0.1:47290", "127.0.0.1:47291", "127.0.0.1:47293"),
-    "eventmq_publish": ("127.0.0.1:47298",),
-    "eventmq_subscribe": ("127.0.0.1:47299",),
+    listener: addresses
+    for declared in PROTOCOLS.values()
+    for listener, addresses in declared.listeners.items()
 }
-"""Every protocol, and where it listens unless told otherwise. {data} is the data directory."""
-
-ADDRESS_OPTIONS: dict[str, dict[str, Reader]] = {
-    "periodic": {
-        "dialect": one_of("auto", "doc", "text", "bin", "crc"),
-        "confirm": one_of("modern", "old"),
-    },
-}
-"""What may be said behind the address of a listener, as in `127.0.0.1:5001?dialect=doc`."""
-
-HIDDEN = "***"
+"""Every listener, and where it listens unless told otherwise. {data} is the data directory."""
 
 
 class ConfigError(Exception):
@@ -42,6 +29,7 @@ class Secret:
     """A text that shows itself only when asked by name."""
 
     __slots__ = ("_text",)
+    HIDDEN = "***"
 
     def __init__(self, text: str = "") -> None:
         self._text = text
@@ -60,7 +48,7 @@ class Secret:
         return hash(self._text)
 
     def __repr__(self) -> str:
-        return f"Secret({HIDDEN if self._text else ''})"
+        return f"Secret({self.HIDDEN if self._text else ''})"
 
 
 class Tls(Struct, frozen=True):
@@ -74,32 +62,6 @@ class Tls(Struct, frozen=True):
     client_ca: str = ""
 
 
-class FaktoryOptions(Struct, frozen=True):
-    """What only the Faktory listeners need to know."""
-
-    password: Secret = Secret()
-    allow_v1_passwords: bool = True
-
-
-class GearmanOptions(Struct, frozen=True):
-    """What only the Gearman listeners need to know."""
-
-    wakeup: int = 1
-    job_retries: int = -1
-    on_timeout: str = "requeue"
-    admin: str = "loopback"
-    exceptions: bool = False
-
-
-class PeriodicOptions(Struct, frozen=True):
-    """What only the Periodic listeners need to know; an address may say the first two itself."""
-
-    dialect: str = "auto"
-    confirm: str = "modern"
-    submit_while_running: str = "keep"
-    auth_file: str = ""
-
-
 class Shown(Struct, frozen=True):
     """One setting as `franca config show` prints it, secrets hidden."""
 
@@ -108,26 +70,15 @@ class Shown(Struct, frozen=True):
     source: str
 
 
-def default_listeners(data: str = "") -> dict[str, tuple[Address, ...]]:
-    """Where each protocol listens unless told otherwise; in no data directory unless it is told."""
-    return {
-        name: read_addresses([t.replace("{data}", data) for t in texts if data or "{" not in t])
-        for name, texts in LISTENERS.items()
-    }
-
-
 class Settings(Struct, frozen=True, kw_only=True):
     """Everything that may be chosen about a server."""
 
     data: str
     store: str = "sqlite:"
-    listeners: dict[str, tuple[Address, ...]] = field(default_factory=default_listeners)
+    listeners: dict[str, tuple[Address, ...]] = {}
     insecure_bind: bool = False
     tls: Tls = Tls()
-    faktory: FaktoryOptions = FaktoryOptions()
-    gearman: GearmanOptions = GearmanOptions()
-    memodb: MemoDBSettings = MemoDBSettings()
-    periodic: PeriodicOptions = PeriodicOptions()
+    protocols: dict[str, dict[str, object]] = {}
     limits: Limits = Limits()
     stop_grace_ms: int = 10_000
     remote_shutdown: str = "loopback"
@@ -136,6 +87,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     sync: str = "full"
     shown: tuple[Shown, ...] = ()
+
+    def is_default(self, key: str) -> bool:
+        """Whether no source says anything of this key."""
+        return any(row.key == key and row.source == "default" for row in self.shown)
 
 
 def flag_of(listener: str) -> str:
@@ -166,7 +121,7 @@ def check(settings: Settings) -> None:
 
 
 def _check_options(protocol: str, address: Address) -> None:
-    known = ADDRESS_OPTIONS.get(protocol, {})
+    known = PROTOCOLS[protocol].address_options if protocol in PROTOCOLS else {}
     for name, value in address.options:
         if name not in known:
             hint = f"; it knows {', '.join(known)}" if known else ""
@@ -179,32 +134,37 @@ def _check_options(protocol: str, address: Address) -> None:
 
 def open_binds(settings: Settings) -> list[tuple[str, Address]]:
     """The listeners that other machines can reach and that ask nobody for a proof of who he is."""
-    secrets: dict[str, object] = {
-        "faktory": settings.faktory.password,
-        "periodic": settings.periodic.auth_file,
-    }
     return [
-        (protocol, address)
-        for protocol, addresses in settings.listeners.items()
+        (listener, address)
+        for listener, addresses in settings.listeners.items()
         for address in addresses
-        if not address.local and not secrets.get(protocol) and not settings.tls.client_ca
+        if not address.local and not is_secured(settings, listener) and not settings.tls.client_ca
     ]
 
 
-_SECRETS = {
-    "faktory": "set a password (faktory.password_file, --password-file, FAKTORY_PASSWORD); ",
-    "periodic": "say who may do what (periodic.auth_file, --periodic-auth-file); ",
-}
+def is_secured(settings: Settings, listener: str) -> bool:
+    """Whether the protocol of a listener asks its peers for a secret."""
+    declared = PROTOCOLS.get(listener)
+    if declared is None or not declared.secured_by:
+        return False
+    return bool(settings.protocols[listener][declared.secured_by])
+
+
+def secrets_of(settings: Settings) -> list[str]:
+    """Every secret text among the settings."""
+    chosen = [value for part in settings.protocols.values() for value in part.values()]
+    return [value.reveal() for value in chosen if isinstance(value, Secret) and value]
 
 
 def check_binds(settings: Settings) -> None:
     """Refuse to be open to the network without a password, unless told so in so many words."""
     if settings.insecure_bind:
         return
-    for protocol, address in open_binds(settings):
-        password = _SECRETS.get(protocol, "")
+    for listener, address in open_binds(settings):
+        remedy = PROTOCOLS[listener].remedy if listener in PROTOCOLS else ""
+        password = f"{remedy}; " if remedy else ""
         raise ConfigError(
-            f"{flag_of(protocol)} {address} can be reached from other machines and asks for no "
+            f"{flag_of(listener)} {address} can be reached from other machines and asks for no "
             f"password. Remedies: listen on 127.0.0.1; {password}ask for client certificates "
             "(--tls-cert, --tls-key, --tls-client-ca); or give --insecure-bind if the network is "
             "trusted."

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from franca.protocols.gathering import Gathering
+from franca.protocols.buffer import Gathering
 
 JSON_JOB = "json-job"
 JSON_ARGS = "json-args"
@@ -62,7 +62,7 @@ _IS_EMPTY = re.compile(rb"\[[ \t\r\n]*\]|\{[ \t\r\n]*\}|null")
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 _BLOCK: Final = 64
 _SAME: Final = bytes.maketrans(b"{}", b"[]")
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LENGTHENED: Final = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
 """What JSON writes in six bytes."""
 _FRONT_OF_JOB: Final = re.compile(rb'\{"retry":-?[0-9]+,"jid":"')
@@ -101,7 +101,8 @@ def is_deep(text: bytes) -> bool:
     if text.count(b"[") + text.count(b"{") <= NESTING_MAX:
         return False
     depth = 0
-    for brackets in _brackets(text):
+    for _, outside in outside_strings(text, 0, CHUNK_BYTES):
+        brackets = outside.translate(_SAME, NO_BRACKETS)
         for at in range(0, len(brackets), _BLOCK):
             block = brackets[at : at + _BLOCK]
             opened = block.count(b"[")
@@ -111,19 +112,22 @@ def is_deep(text: bytes) -> bool:
     return False
 
 
-def _brackets(text: bytes) -> Iterator[bytes]:
-    """The brackets outside of strings in pieces of the text, as if there were one kind."""
-    inside = start = 0
+def outside_strings(text: bytes | memoryview, start: int, step: int) -> Iterator[tuple[int, bytes]]:
+    """JSON in pieces and where each begins, with `_` for what is inside of strings."""
+    inside = 0
     while start < len(text):
-        piece = text[start : start + CHUNK_BYTES]
+        piece = bytes(text[start : start + step])
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:
-            piece = text[start : start + CHUNK_BYTES + 1]  # an escape is not cut
-        start += len(piece)
+            piece = bytes(text[start : start + step + 1])  # an escape is not cut
+        size = len(piece)
         if b"\\" in piece:
-            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+            piece = piece.replace(b"\\\\", b"__").replace(b'\\"', b"__")
         parts = piece.split(b'"')
-        yield b"".join(parts[inside::2]).translate(_SAME, _NO_BRACKETS)
+        for i in range(1 - inside, len(parts), 2):
+            parts[i] = b"_" * len(parts[i])
         inside = (inside + len(parts) - 1) % 2
+        yield start, b'"'.join(parts)
+        start += size
 
 
 def json_value(raw: bytes) -> list[bytes]:
@@ -133,14 +137,10 @@ def json_value(raw: bytes) -> list[bytes]:
     characters that JSON writes in six bytes.
     """
     if len(raw) > LOOK_BYTES_MAX or not is_utf8(raw) or _grows(raw):
-        return _base64(raw)
+        return [b'{"base64":"', b64encode(raw), b'"}']
     decoder = _decoder()
     texts = (decoder.decode(raw[at : at + CHUNK_BYTES]) for at in range(0, len(raw), CHUNK_BYTES))
     return [b'"', *(_encode(text)[1:-1] for text in texts), b'"']
-
-
-def _base64(raw: bytes) -> list[bytes]:
-    return [b'{"base64":"', b64encode(raw), b'"}']
 
 
 def in_one_piece(before: bytes, raw: bytes, behind: bytes) -> bytes:
@@ -213,18 +213,17 @@ def as_bytes(media: str, body: bytes) -> bytes:
         return body
     if media == JSON_JOB and len(body) > LOOK_BYTES_MAX:
         try:
-            view = _args_of_long_job(body)
+            args: bytes | memoryview = _args_of_long_job(body)
         except _UNREADABLE:
             return body  # as if it had crossed twice
-        if len(view) > LOOK_BYTES_MAX:
-            return _long_alone(view)
-        args = bytes(view)
     else:
         args = as_json_args(media, body)
+    if len(args) > LOOK_BYTES_MAX:
+        return _long_alone(args)
     try:
-        return _long_alone(args) if len(args) > LOOK_BYTES_MAX else _alone(args)
+        return _alone(bytes(args))
     except _UNREADABLE:
-        return args
+        return bytes(args)
 
 
 def _args_of_long_job(body: bytes) -> memoryview:

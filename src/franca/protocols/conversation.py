@@ -1,25 +1,35 @@
 """The contract between a protocol and the engine: Link, Conversation, Service.
 
-A Link is one peer's connection as seen from inside: what is to be said, and whether it may be
-said before the disk has it. A Conversation is the dialogue on one link: bytes in, verbs of the
+A Link is one peer's connection as seen from inside: what is to be sent, and whether it may be
+sent before the disk has it. A Conversation is the dialogue on one link: bytes in, verbs of the
 broker, bytes out. A Service is what a protocol keeps for all its links together (its settings,
-its workers) and what opens their conversations. All three are pure: no I/O, no clock, no chance
-that was not handed in.
+its workers) and what opens their conversations. All three are pure: no I/O, no clock, no random
+numbers that were not handed in.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from franca.core.errors import Refused, WireError
 from franca.core.events import Event
-from franca.core.model import Millis, Session
+from franca.core.model import NEVER, Job, JobQuery, Millis, Session
+
+if TYPE_CHECKING:
+    from franca.core.broker import Broker
 
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
 
+SHARE_MESSAGES = 64
+"""Messages of a turn's share, where no setting is at hand."""
+WHOLE_SHARE = 1 << 30
+"""What a message is said to cost that should be the last of its turn's share."""
 FEW_PIECES = 8
 """So few pieces of a turn are not counted, unless they were said to be long."""
 
@@ -35,6 +45,10 @@ class Peer(Struct, frozen=True):
     listener: str = ""
     """Which of the protocol's listeners it came to, as the settings write it."""
 
+    def may(self, who: str) -> bool:
+        """Whether this peer may, where `all`, peers on this machine (`loopback`) or nobody may."""
+        return who == "all" or (who == "loopback" and self.local)
+
 
 class Notice(Struct):
     """Something about a peer that an operator should know; the node logs it, not too often.
@@ -47,109 +61,79 @@ class Notice(Struct):
     error: Exception | None = None
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Link:
     """One connection. `id` is unique over restarts and names the peer where nothing else does.
 
     `known` is set by the conversation once the peer has said who it is. What is written in one
     turn leaves in one piece, in order; if any of it was written `after_commit`, all of it waits
-    for the disk. While the peer does not take what was said to it the link is `full`: what can
+    for the disk. While the peer does not take what it was sent the link is `full`: what can
     wait should. Whoever writes to many links in one turn asks each whether it `is_full`, which
     counts what this turn wrote, and ends its share of the turn when one is.
-    `deliver` lets everybody hear what has happened so far, as the end of a turn's share does:
-    between two messages, where it would matter otherwise how they were cut; never from `tell`, or
-    what came first would be heard last.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
-    `weighed` is how many pieces of `out` were counted so far: 0 whenever it was emptied.
+    `weighed` is how many pieces of `out` were counted so far, 0 whenever it was emptied, and
+    `weight` how many bytes they have.
+    `heavy` if what the peer sends takes long to be acted on: the others come first.
+    `ready` if what comes may be read at once: the link is none of these, nor held back.
+    `input_ended` if the peer sends no more, but may still read.
     `paused` while nothing is read from the peer, for whatever reason of ours.
     `carrier` is whatever moves the bytes; nobody here looks at it.
     """
 
-    conversation: Conversation
-
-    __slots__ = (
-        "_soft_bytes",
-        "_wanting",
-        "_weight",
-        "after_commit",
-        "broken",
-        "bulky",
-        "carrier",
-        "closed",
-        "closing",
-        "conversation",
-        "deliver",
-        "full",
-        "id",
-        "known",
-        "notices",
-        "opened_at",
-        "out",
-        "partial_bytes",
-        "partial_since",
-        "paused",
-        "peer",
-        "protocol",
-        "speaking",
-        "weighed",
-    )
-
-    def __init__(
-        self,
-        link_id: str,
-        peer: Peer,
-        speaking: list[Link],
-        wanting: list[Link],
-        notices: list[Notice],
-        deliver: Callable[[Millis], None],
-        now: Millis,
-        protocol: str = "",
-        soft_bytes: int = 1024 * 1024,
-    ) -> None:
-        self.id = link_id
-        self._soft_bytes = soft_bytes
-        self._weight = 0
-        self.weighed = 0
-        self.protocol = protocol
-        self.notices = notices
-        self.deliver = deliver
-        self.peer = peer
-        self.speaking = speaking
-        self._wanting = wanting
-        self.opened_at = now
-        self.out: list[bytes] = []
-        self.after_commit = False
-        self.broken = False
-        self.bulky = False
-        self.known = False
-        self.full = False
-        self.closing = False
-        self.closed = False
-        self.paused = False
-        self.partial_since: Millis = 0
-        self.partial_bytes = 0
-        self.carrier: object = None
+    id: str
+    peer: Peer
+    speaking: list[Link]
+    wanting: list[Link]
+    notices: list[Notice]
+    opened_at: Millis
+    protocol: str = ""
+    soft_bytes: int = 1024 * 1024
+    out: list[bytes] = field(default_factory=list)
+    after_commit: bool = False
+    broken: bool = False
+    bulky: bool = False
+    known: bool = False
+    full: bool = False
+    input_ended: bool = False
+    heavy: bool = False
+    ready: bool = True
+    closing: bool = False
+    closed: bool = False
+    paused: bool = False
+    partial_since: Millis = 0
+    partial_bytes: int = 0
+    weighed: int = 0
+    weight: int = 0
+    carrier: object = None
+    conversation: Conversation = field(init=False)
 
     def write(self, data: bytes) -> None:
-        """Say something that is true whatever the disk does."""
+        """Send what is true whatever the disk does."""
         out = self.out
         if not out:
             self.speaking.append(self)
         out.append(data)
 
-    def write_bulk(self, *pieces: bytes) -> None:
-        """Say something so long that it must not be copied only to be said in one piece."""
-        if not self.out:
-            self.speaking.append(self)
-        self.out += pieces
-        self.bulky = True
-
     def write_after_commit(self, data: bytes) -> None:
-        """Say something that must be durable first, and everything after it."""
+        """Send what must be durable first, and everything after it."""
         out = self.out
         if not out:
             self.speaking.append(self)
         out.append(data)
         self.after_commit = True
+
+    def write_pieces(self, pieces: Sequence[bytes], *, durable: bool = False) -> None:
+        """Send what is in one piece, or in several that must not be copied.
+
+        After the commit if it must be `durable` first, else at once.
+        """
+        if not self.out:
+            self.speaking.append(self)
+        self.out += pieces
+        if len(pieces) > 1:
+            self.bulky = True
+        if durable:
+            self.after_commit = True
 
     def is_full(self) -> bool:
         """Whether as much as may waits for this peer, or will after this turn."""
@@ -160,17 +144,17 @@ class Link:
         if len(out) < FEW_PIECES and not self.bulky:
             return False
         if not weighed or weighed > len(out):
-            weighed = self._weight = 0
-        self._weight += sum(map(len, out[weighed:]))
+            weighed = self.weight = 0
+        self.weight += sum(map(len, out[weighed:]))
         self.weighed = len(out)
-        return self._weight > self._soft_bytes
+        return self.weight > self.soft_bytes
 
-    def again(self) -> None:
+    def call_next_turn(self) -> None:
         """Have the conversation called next turn, though nothing came; once it is not full."""
-        self._wanting.append(self)
+        self.wanting.append(self)
 
     def forget_said(self) -> None:
-        """Keep nothing of what nobody will hear."""
+        """Drop what was written: nobody will get it."""
         self.out.clear()
         self.after_commit = self.bulky = False
         self.weighed = 0
@@ -184,42 +168,178 @@ class Link:
         """Hang up once everything written so far has been sent; `reason` is for the log."""
         if not self.closing:
             self.closing = True
+            self.ready = False
             if reason:
                 self.note(reason)
             if not self.out:
                 self.speaking.append(self)
 
 
+class Reader(Protocol):
+    """Cuts what a peer sent into messages.
+
+    `has_input` while the bytes that came may hold a whole message.
+    """
+
+    has_input: bool
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came; they are kept until they are read."""
+
+    def next_message(self, data: bytes = b"") -> Any | None:
+        """The next whole message, or None until more bytes come; `data` has come since the last.
+
+        May raise `WireError`. Without data, only to be called while there is input.
+        """
+
+    def __len__(self) -> int:
+        """How many bytes were kept and not yet handed out."""
+
+
+Task = Generator[Any, Any, bytes | None]
+"""A command that takes several turns. It begins with `now = yield`; each `yield` ends a turn and
+brings the time of the next, and `yield` of a query brings the jobs that the store has found. What
+it returns is said once it is durable; None if something else will answer the peer."""
+
+
 class Conversation(ABC):
     """The dialogue on one link. Never raises for what a peer may send."""
 
     link: Link
-    holding = False
+    reader: Reader
+    broker: Broker
+    now: Millis = NEVER
+    """The time of the turn in which a task goes on."""
+    holding: bool
     """An answer is owed before more may be read: input piles up until then."""
+    busy: bool
+    """`on_turn` is called in each turn, until this is unset."""
+    spent: int
+    """What the message at hand cost beyond most, in messages: so many fewer are read this turn."""
+    task: Task | None = None
+    """A command that takes several turns, or waits for the store: nothing behind it is read."""
+    task_bytes = 0
+    unsettled: bool
+    """Something is to be done once behind several messages: `settle` does it behind the last."""
     drops = False
     """What this peer does not read is dropped here, so it is listened to even while full."""
+    hears_end = False
+    """A peer that ends its side of the connection is still answered; others are hung up on. The
+    conversation closes the link when it is done."""
     silent_ok = False
     """A peer of this protocol may say nothing for as long as it likes. It is not hung up on for
     that alone, but while it is not `known` it is the first to go when there are too many."""
 
-    @abstractmethod
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Take bytes and act on the whole messages among them, a fair share of them at most.
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        # Not defaults of the class: those are found slowly, and every message is asked for these.
+        self.holding = self.busy = self.unsettled = False
+        self.spent = 0
 
-        True if whole messages are left over; it is then called again, with nothing, next turn.
-        """
+    @abstractmethod
+    def on_message(self, message: Any, now: Millis) -> None:
+        """Act on a message that the reader has cut."""
+
+    def on_partial(self, now: Millis) -> None:
+        """The reader keeps the beginning of a message and needs more bytes."""
+
+    def on_unreadable(self, error: WireError, now: Millis) -> None:
+        """The reader cannot make sense of the bytes, nor of what follows them."""
+        self.link.close(error.text)
+
+    def on_turn(self, now: Millis) -> None:
+        """Called before messages are read, in a turn that was asked for though nothing came."""
+        if self.busy and self.task is not None:
+            self.now = now
+            self._step(self.task, now)
 
     @abstractmethod
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a session of this conversation."""
 
-    @abstractmethod
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """The link is gone; `unheard` if something written last never left the server."""
+    def settle(self, now: Millis) -> None:
+        """No more messages are read in this share: do what they gave rise to."""
+
+    # -- commands that take several turns -------------------------------------------------------
+
+    def begin(self, task: Task, now: Millis, size: int = 0) -> None:
+        """Act on a command that may take more than this turn; nothing behind it is read before.
+
+        So many bytes of it are kept until it is done, and count as unread.
+        """
+        next(task)
+        self.now = now
+        self.task = task
+        self.task_bytes = size
+        self.busy = self.holding = True
+        self._step(task, now)
+
+    def _step(self, task: Task, value: Any) -> None:
+        try:
+            query = task.send(value)
+        except StopIteration as end:
+            self.end_task()
+            if end.value is None:
+                self.holding = True
+            else:
+                self.on_task_done(end.value)
+        except Refused as refusal:
+            self.end_task()
+            self.on_task_refused(refusal)
+        else:
+            self.busy = query is None
+            if query is not None:
+                self.broker.recall(query, self)
+
+    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+        """The store has brought what a task waits for."""
+        if self.task is not None and not self.link.closed:
+            self.now = now
+            self._step(self.task, jobs)
+            if self.task is None or self.busy:
+                self.link.call_next_turn()
+
+    def end_task(self) -> None:
+        """There is no command that takes long any more, because it is done or its peer is gone."""
+        task, self.task = self.task, None
+        self.task_bytes = 0
+        self.busy = self.holding = False
+        if task is not None:
+            task.close()
+
+    def on_task_done(self, reply: bytes) -> None:
+        """A task is done: say what comes of it, once that is durable."""
+        if reply:
+            self.link.write_after_commit(reply)
+
+    def on_task_refused(self, refusal: Refused) -> None:
+        """A task was refused; its peer is told so as the protocol has it."""
+        raise refusal
+
+    def resume(self) -> None:
+        """What was waited for has come: read on, in the next turn.
+
+        Not at once: others have yet to hear what has happened in this one.
+        """
+        self.holding = False
+        self.link.call_next_turn()
 
     @abstractmethod
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
+        """The link is gone; `undelivered` if something written last never left the server."""
+
+    def act_on_rest(self, shares: int, now: Millis) -> None:
+        """Act on what is left of a peer that is gone, so many turns' shares of it at most."""
+        reader = self.reader
+        for _ in range(shares * SHARE_MESSAGES):
+            message = reader.next_message() if reader.has_input and not self.holding else None
+            if message is None:
+                return
+            self.on_message(message, now)
+
     def unread(self) -> int:
         """How many bytes were taken and not yet acted on."""
+        return self.task_bytes + len(self.reader)
 
     def forget_unread(self) -> None:
         """Let go of these bytes: the link is gone, and what is left of it may stay for a while."""
@@ -228,57 +348,9 @@ class Conversation(ABC):
         """The server is about to stop: make the peer leave, as far as the protocol has words."""
 
 
-class WorkerView(Struct):
-    """A worker as operators see it, whatever its protocol."""
-
-    name: str
-    protocol: str
-    host: str
-    pid: int
-    labels: Sequence[str]
-    state: str
-    started_at: Millis
-    seen_at: Millis
-    rss_kb: int
-    connections: int
-    queues: Sequence[str] = ()
-
-
-class Service(ABC):
-    """What one protocol keeps for all its links."""
-
-    name: str
-    file = ""
-    """The path of a file that the service wants to have read to it, now and when it changes."""
-    refusal = b""
-    """What a peer is told when there are too many connections already."""
-
-    @abstractmethod
-    def open(self, link: Link, now: Millis) -> Conversation:
-        """Begin the dialogue on a new link; a greeting may be written at once."""
-
-    def tick(self, now: Millis) -> None:
-        """Called about ten times a second, for what the protocol itself must time."""
-
-    def doors(self) -> Mapping[str, Service]:
-        """Further listeners of this protocol that share what it keeps, by their names."""
-        return {}
-
-    def take_file(self, content: bytes) -> str:
-        """What `file` says now; returns a word about it. ValueError, and all stays as it was."""
-        return ""
-
-    def workers(self) -> list[WorkerView]:
-        """The workers that this protocol knows of."""
-        return []
-
-    def ask_worker(self, name: str, what: str) -> bool:
-        """Ask a worker to be `quiet` or to `stop`; False if it is not one of this protocol's."""
-        return False
-
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop. Conversations are told one by one after this."""
-
-    def consumers(self) -> int:
-        """How many links still belong to workers that were asked to leave."""
-        return 0
+def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:
+    """A job that was granted and that its worker never got, unless it was taken away meanwhile."""
+    try:
+        broker.give_back(job, holder, now)
+    except Refused:
+        pass

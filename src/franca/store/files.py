@@ -76,9 +76,7 @@ def create_if_missing(path: str, step: Callable[[str], None]) -> None:
         db.close()
     if os.path.exists(f"{fresh}-wal"):
         raise StoreError(f"{fresh}: the new store could not be written whole")
-    sync(fresh)
-    os.replace(fresh, path)
-    sync(os.path.dirname(os.path.abspath(path)))
+    put_in_place(fresh, path)
 
 
 def copy_into(
@@ -105,10 +103,8 @@ def copy_into(
             source.backup(target, pages=COPIED_PAGES, progress=lambda *_: check())
         finally:
             target.close()
-        sync(partial)
         check()
-        os.replace(partial, path)
-        sync(os.path.dirname(os.path.abspath(path)))
+        put_in_place(partial, path)
     finally:
         source.close()
         remove(partial)
@@ -120,10 +116,8 @@ def _check_room(source: sqlite3.Connection, path: str, spare_bytes: int) -> None
     stat = os.statvfs(os.path.dirname(os.path.abspath(path)))
     needed, free = pages * page_bytes, stat.f_bavail * stat.f_frsize
     if free < needed + spare_bytes:
-        raise StoreFull(
-            f"{path}: a copy of the store needs {needed} bytes, and {spare_bytes} must stay free; "
-            f"the disk has {free}"
-        )
+        text = f"needs {needed} bytes, and {spare_bytes} must stay free; the disk has {free}"
+        raise StoreFull(f"{path}: a copy of the store {text}")
 
 
 def compact(path: str, free: int) -> None:
@@ -152,9 +146,7 @@ def compact(path: str, free: int) -> None:
         if os.path.exists(f"{path}-wal"):
             # It speaks of pages as they are numbered in the old file.
             raise StoreError(f"{path}: somebody reads it; its log could not be moved into it")
-        sync(fresh)
-        os.replace(fresh, path)
-        sync(os.path.dirname(os.path.abspath(path)))
+        put_in_place(fresh, path)
     except (sqlite3.Error, OSError) as error:
         raise StoreError(f"{path}: {error}") from error
     finally:
@@ -221,3 +213,10 @@ def sync(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def put_in_place(fresh: str, path: str) -> None:
+    """Have a new file on the disk, and then under its own name."""
+    sync(fresh)
+    os.replace(fresh, path)
+    sync(os.path.dirname(os.path.abspath(path)))

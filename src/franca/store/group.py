@@ -15,26 +15,16 @@ import msgspec
 
 from franca.core.changes import Changes, Totals
 from franca.core.model import Job, JobId, Shelf
-from franca.store import ended
-from franca.store.rows import (
-    BODY_APART_BYTES,
-    COLUMN_COUNT,
-    COLUMNS,
-    LIFE,
-    Row,
-    body_row,
-    life_values,
-    row_of,
-    seal,
-)
+from franca.store import ended, rows
+from franca.store.rows import Row, seal
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL  # an attribute of an enum takes long to be looked up
 _TABLES = {HELD: "jobs", TAIL: "tail"}
 _OTHER = {HELD: TAIL, TAIL: HELD}
-_MARKS = ", ".join("?" * COLUMN_COUNT)
-_SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in LIFE.split(","))
-_INSERT_HELD = f"INSERT INTO jobs ({COLUMNS}) VALUES ({_MARKS})"
-_INSERT_TAIL = f"INSERT INTO tail ({COLUMNS}, era) VALUES ({_MARKS}, ?)"
+_MARKS = ", ".join("?" * rows.COLUMN_COUNT)
+_SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in rows.LIFE.split(","))
+_INSERT_HELD = f"INSERT INTO jobs ({rows.COLUMNS}) VALUES ({_MARKS})"
+_INSERT_TAIL = f"INSERT INTO tail ({rows.COLUMNS}, era) VALUES ({_MARKS}, ?)"
 _UPDATE_HELD = f"UPDATE jobs SET {_SET_LIFE} WHERE id = ?"
 _UPDATE_TAIL = f"UPDATE tail SET {_SET_LIFE}, era = ? WHERE id = ?"
 _DELETE = {s: f"DELETE FROM {t} WHERE id = ?" for s, t in _TABLES.items()}
@@ -76,12 +66,10 @@ class GroupWriter:
 
     def __init__(self, ended_jobs: int) -> None:
         self._ended_jobs = ended_jobs
-        self.held_rows = 0
-        self.tail_rows = 0
+        self.held_rows = self.tail_rows = self.sealed = self.flushes = 0
         self.body_bytes = 0
         """Bodies that lie apart have no more bytes than this; those that are gone are counted."""
         self.seals: dict[tuple[str, int | str], int] = {}
-        self.sealed = 0
         self._counts: Row = ()
         self.eras: dict[str, int] = {}
         self.emptied: dict[str, None] = {}
@@ -89,10 +77,8 @@ class GroupWriter:
         self.gone: dict[JobId, None] = {}
         self.dropped: list[str] = []
         self.schema: dict[str, list[str]] = {}
-        self.flushes = 0
-        self._ended_count = 0
+        self._ended_count = self._last_ended = 0
         self._ended_pieces: deque[tuple[int, int, int]] = deque()
-        self._last_ended = 0
         self._schedule_encoder = msgspec.msgpack.Encoder()
 
     def learn_ended(self, piece_id: int, count: int, size: int) -> None:
@@ -133,7 +119,7 @@ class GroupWriter:
             self._remember_ended(changes.ended[-self._ended_jobs :], group)
         self._settings(changes, group)
         self.learn_totals(changes.totals)
-        group.append(self.books())
+        group.append(self.totals_batch())
         return group
 
     def learn_totals(self, totals: Totals) -> None:
@@ -141,44 +127,39 @@ class GroupWriter:
         counts = totals.pushed, totals.processed, totals.failures
         self._counts = (*counts, totals.last_job_id, totals.last_place)
 
-    def books(self) -> Batch:
+    def totals_batch(self) -> Batch:
         """The statement that says how many rows of everything there must be."""
         books = (*self._counts, self.held_rows, self.tail_rows, self.sealed)
         return (_SET_TOTALS, ((*books, seal(books)),))
 
     def _insert(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        held = [row_of(job) for job in jobs if job.shelf is HELD]
+        held = [rows.row_of(job) for job in jobs if job.shelf is HELD]
         self.held_rows += len(held)
         self.tail_rows += len(jobs) - len(held)
         if held:
             group.append((_INSERT_HELD, held))
         if len(held) < len(jobs):
-            eras = self.eras
-            tail = [
-                (*row_of(job, (era := eras.get(job.queue, 0)) << 1), era)
-                for job in jobs
-                if job.shelf is TAIL
-            ]
+            tail = [(*rows.row_of(job, era << 1), era) for job, era in self._in_tail(jobs)]
             group.append((_INSERT_TAIL, tail))
 
     def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        apart = [body_row(job) for job in jobs if len(job.body) > BODY_APART_BYTES]
+        apart = [rows.body_row(job) for job in jobs if len(job.body) > rows.BODY_APART_BYTES]
         if apart:
             self.body_bytes += sum(len(body) for _, body, _ in apart)
             group.append((_INSERT_BODY, apart))
 
     def _update(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        held = [(*life_values(job), job.id) for job in jobs if job.shelf is HELD]
+        held = [(*rows.life_values(job), job.id) for job in jobs if job.shelf is HELD]
         if held:
             group.append((_UPDATE_HELD, held))
         if len(held) < len(jobs):
-            eras = self.eras
-            tail = [
-                (*life_values(job, (era := eras.get(job.queue, 0)) << 1), era, job.id)
-                for job in jobs
-                if job.shelf is TAIL
-            ]
-            group.append((_UPDATE_TAIL, tail))
+            tail = self._in_tail(jobs)
+            life = [(*rows.life_values(job, era << 1), era, job.id) for job, era in tail]
+            group.append((_UPDATE_TAIL, life))
+
+    def _in_tail(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, int]]:
+        """Those that are in the tail, each with the era of its queue."""
+        return ((job, self.eras.get(job.queue, 0)) for job in jobs if job.shelf is TAIL)
 
     def _move(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         for shelf in _TABLES:
@@ -193,7 +174,7 @@ class GroupWriter:
     def _delete(self, jobs: Sequence[Job], shelf: Shelf, group: list[Batch]) -> None:
         group.append((_DELETE[shelf], [(job.id,) for job in jobs]))
         # A job that was taken out of the tail unseen has no body here: it may have one apart.
-        apart = [(job.id,) for job in jobs if not job.body or len(job.body) > BODY_APART_BYTES]
+        apart = [(job.id,) for job in jobs if not job.body or len(job.body) > rows.BODY_APART_BYTES]
         if apart:
             group.append((_DELETE_BODY, apart))
 
@@ -216,8 +197,7 @@ class GroupWriter:
         """Queues that have no READY row in the tail begin again with era 0."""
         over = [(queue,) for queue in self.eras_over if self.eras.pop(queue, 0)]
         self.eras_over.clear()
-        if over:
-            self._drop("eras", "queue", over, group)
+        self._drop("eras", "queue", over, group)
 
     def _flush(self, group: list[Batch]) -> None:
         """Begin with empty tables: small ones are emptied, large ones put aside."""
@@ -240,21 +220,13 @@ class GroupWriter:
 
     def _large_tables(self) -> set[str]:
         """Tables that take too long to be emptied at once."""
+        sealed = len(self.seals)  # the rows of queues and schedules, and of `eras`
         pieces = self._ended_pieces
-        sizes = {
-            "jobs": (self.held_rows, 0),
-            "tail": (self.tail_rows, 0),
-            "bodies": (0, self.body_bytes),
-            "ended": (len(pieces), sum(size for _, _, size in pieces)),
-            # Their rows are sealed, and so are those of `eras`.
-            "queues": (len(self.seals), 0),
-            "schedules": (len(self.seals), 0),
-        }
-        return {
-            table
-            for table, (rows, size) in sizes.items()
-            if rows > FLUSHED_ROWS or size > FLUSHED_BYTES
-        }
+        rows = {"jobs": self.held_rows, "tail": self.tail_rows, "ended": len(pieces)}
+        rows |= {"queues": sealed, "schedules": sealed}
+        sizes = {"bodies": self.body_bytes, "ended": sum(size for _, _, size in pieces)}
+        large = {table for table, count in rows.items() if count > FLUSHED_ROWS}
+        return large | {table for table, size in sizes.items() if size > FLUSHED_BYTES}
 
     def _put_aside(self, table: str, group: list[Batch]) -> None:
         """Give a table another name, and make it anew."""
@@ -263,10 +235,8 @@ class GroupWriter:
         self.dropped.append(aside)
         # The indexes went with it, and no two may have the same name.
         fresh = rf"CREATE INDEX \1_{self.flushes} ON"
-        group.extend(
-            (re.sub(r"^CREATE INDEX ([a-z_]+?)(_\d+)? ON", fresh, sql), None)
-            for sql in self.schema[table]
-        )
+        index = re.compile(r"^CREATE INDEX ([a-z_]+?)(_\d+)? ON")
+        group.extend((index.sub(fresh, sql), None) for sql in self.schema[table])
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         added = 0
@@ -294,30 +264,27 @@ class GroupWriter:
             group.append(("DELETE FROM ended WHERE id <= ?", ((last,),)))
 
     def _settings(self, changes: Changes, group: list[Batch]) -> None:
-        if changes.queues_saved:
-            rows = [(setting.queue, int(setting.paused)) for setting in changes.queues_saved]
-            self._put("queues", rows, group)
-        if changes.queues_gone:
-            gone = [(name,) for name in changes.queues_gone]
-            self._drop("queues", "queue", gone, group)
-        if changes.schedules_saved:
-            encode = self._schedule_encoder.encode
-            saved = [(schedule.id, encode(schedule)) for schedule in changes.schedules_saved]
-            self._put("schedules", saved, group)
-        if changes.schedules_gone:
-            dropped = [(schedule_id,) for schedule_id in changes.schedules_gone]
-            self._drop("schedules", "id", dropped, group)
+        encode = self._schedule_encoder.encode
+        # `paused` is 0, 1, or the moment at which the pause ends.
+        paused = [(s.queue, s.until or int(s.paused)) for s in changes.queues_saved]
+        self._put("queues", paused, group)
+        self._drop("queues", "queue", [(name,) for name in changes.queues_gone], group)
+        rules = [(schedule.id, encode(schedule)) for schedule in changes.schedules_saved]
+        self._put("schedules", rules, group)
+        self._drop("schedules", "id", [(name,) for name in changes.schedules_gone], group)
 
     def _put(self, table: str, rows: Sequence[Row], group: list[Batch]) -> None:
-        marks = ", ".join("?" * len(rows[0]))
-        group.append((f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows))
-        for row in rows:
-            self.seal(table, row)
+        if rows:
+            marks = ", ".join("?" * len(rows[0]))
+            group.append((f"INSERT OR REPLACE INTO {table} VALUES ({marks})", rows))
+            for row in rows:
+                self.seal(table, row)
 
     def _drop(self, table: str, column: str, rows: Sequence[Row], group: list[Batch]) -> None:
-        group.append((f"DELETE FROM {table} WHERE {column} = ?", rows))
-        for (name,) in rows:
-            self._unseal(table, name)
+        if rows:
+            group.append((f"DELETE FROM {table} WHERE {column} = ?", rows))
+            for (name,) in rows:
+                self._unseal(table, name)
 
     def seal(self, table: str, row: Row) -> None:
         """Have a row of a small table in `sealed`, which no change of any of them leaves alone."""

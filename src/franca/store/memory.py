@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from copy import copy
 
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.known import is_known, known_of
-from franca.core.model import (
-    Job,
-    JobId,
-    JobQuery,
-    Millis,
-    QueueCount,
-    Schedule,
-    Shelf,
-    State,
-    TailCount,
-)
-from franca.core.tail import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
-from franca.store.port import Store, StoreError, fits
+from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
+from franca.core.stubs import needs_stub, stub_of
+from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.store.port import Store, StoreError, count_timed, fits, order_of
 from franca.store.rows import BODY_APART_BYTES
 
 HELD = Shelf.HELD
@@ -43,17 +34,15 @@ class MemoryStore(Store):
 
     def open(self) -> Snapshot:
         """An empty memory, or what this object was told before."""
+        waiting = [(j.run_at, j.id) for j in self.tail.values() if j.state is State.WAITING]
         return Snapshot(
-            totals=replace(self.totals),
+            totals=copy(self.totals),
             held=list(self.held.values()),
             tail=tail_counts(self.tail.values()),
-            first_waiting=min(
-                ((j.run_at, j.id) for j in self.tail.values() if j.state is State.WAITING),
-                default=None,
-            ),
+            first_waiting=min(waiting, default=None),
             queues=list(self.queues.values()),
             schedules=list(self.schedules.values()),
-            known=[known_of(job) for job in self.tail.values() if is_known(job)],
+            known=[stub_of(job) for job in self.tail.values() if needs_stub(job)],
         )
 
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
@@ -85,12 +74,10 @@ class MemoryStore(Store):
             for job in (*changes.gone_held, *changes.gone_tail):
                 self.bodies.pop(job.id, None)
         self.ended.extend(changes.ended)
-        for setting in changes.queues_saved:
-            self.queues[setting.queue] = setting
+        self.queues |= {setting.queue: setting for setting in changes.queues_saved}
         for name in changes.queues_gone:
             self.queues.pop(name, None)
-        for schedule in changes.schedules_saved:
-            self.schedules[schedule.id] = schedule
+        self.schedules |= {schedule.id: schedule for schedule in changes.schedules_saved}
         for schedule_id in changes.schedules_gone:
             self.schedules.pop(schedule_id, None)
         self.totals = changes.totals
@@ -127,29 +114,12 @@ class MemoryStore(Store):
         return self._search(query, with_ended=True)
 
     def _search(self, query: JobQuery, *, with_ended: bool) -> list[Job]:
-        jobs: list[Job] = [*self.held.values(), *self.tail.values()]
-        if with_ended:
-            jobs.extend(self.ended)
-        found = [job for job in jobs if fits(job, query)]
-        if query.by_time:
-            found.sort(key=_time_of)
-        elif query.newest_first:
-            found = [job for job in found if not query.after or job.id < query.after]
-            found.sort(key=_id_of, reverse=True)
-        else:
-            found = [job for job in found if job.id > query.after]
-            found.sort(key=_id_of)
+        jobs = [*self.held.values(), *self.tail.values(), *(self.ended if with_ended else ())]
+        found = sorted((job for job in jobs if fits(job, query)), key=order_of(query))
         return [self._whole(job) for job in found[: query.limit]]
 
     def _whole(self, job: Job) -> Job:
         return replace(job, body=self.bodies[job.id], away=False) if job.away else job
-
-    def counts(self) -> list[QueueCount]:
-        """How many jobs each queue has."""
-        tails = tail_counts([*self.held.values(), *self.tail.values()])
-        return [
-            QueueCount(t.queue, t.scheduled, t.retrying, t.ready, t.leased, t.dead) for t in tails
-        ]
 
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """Refused: there is nothing that would survive in the first place."""
@@ -169,21 +139,6 @@ def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
             count.levels[job.priority] = count.levels.get(job.priority, 0) + 1
             key = (job.priority, job.place)
             count.first = min(count.first, key) if count.first else key
-        elif job.state is State.WAITING:
-            if job.failures:
-                count.retrying += 1
-            else:
-                count.scheduled += 1
-        elif job.state is State.LEASED:
-            count.leased += 1
-        elif job.state is State.DEAD:
-            count.dead += 1
+        else:
+            count_timed(count, job.state, job.failures > 0, job.policy.keep_dead)
     return list(counts.values())
-
-
-def _id_of(job: Job) -> JobId:
-    return job.id
-
-
-def _time_of(job: Job) -> tuple[Millis, JobId]:
-    return (job.run_at, job.id)

@@ -7,12 +7,12 @@ for the interpreter, and only the wait for the disk runs on another.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from franca.core.changes import Changes
-from franca.core.model import Job, JobQuery, QueueCount
-from franca.core.tail import Snapshot, Want
+from franca.core.model import Job, JobQuery, State, TailCount
+from franca.core.wants import Snapshot, Want
 
 
 class StoreError(Exception):
@@ -31,19 +31,17 @@ class StoreFull(StoreError):
     """No room on the disk, and none could be made. The group is not durable."""
 
 
-class Store(ABC):
+class Store(Protocol):
     """Jobs on two shelves, queues, schedules, counts, and a bounded history of ended jobs."""
 
-    instant = False
+    instant: bool = False
     """Whether `commit` returns at once, so that no thread is needed for it."""
-    quick = False
+    quick: bool = False
     """Whether `commit` is mostly so quick that waiting for it costs less than handing it over."""
 
-    @abstractmethod
     def open(self) -> Snapshot:
         """What a broker must remember at birth. `StoreDamaged` rather than a wrong memory."""
 
-    @abstractmethod
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
         """Put a group into the store, and read what is wanted as it is behind that group.
 
@@ -58,7 +56,6 @@ class Store(ABC):
         """
         self.write(changes, ())
 
-    @abstractmethod
     def commit(self) -> None:
         """Make durable what was written or prepared. A failure leaves it unknown whether it is."""
 
@@ -74,15 +71,9 @@ class Store(ABC):
         """Whether `tidy` has something to do that can wait. Asked when there are no groups."""
         return False
 
-    @abstractmethod
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included. May be called on another thread."""
 
-    @abstractmethod
-    def counts(self) -> list[QueueCount]:
-        """How many committed jobs each queue has. May be called on another thread."""
-
-    @abstractmethod
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """A whole and consistent copy, as a file. May be called on another thread.
 
@@ -93,17 +84,38 @@ class Store(ABC):
         """End searches and copies that other threads are at. Returns when none is left."""
         return
 
-    @abstractmethod
     def close(self) -> None:
         """Leave the store tidy. Nothing may be called after it."""
 
 
 def fits(job: Job, query: JobQuery) -> bool:
-    """Whether a job is one that the query asks for, paging aside."""
+    """Whether a job is one that the query asks for, behind the page before."""
+    after = query.after
+    is_behind = job.id < after if query.newest_first else job.id > after
     return (
-        (not query.states or job.state in query.states)
+        (is_behind or not after or query.by_time)
+        and (not query.states or job.state in query.states)
         and (not query.queue or job.queue == query.queue)
         and (not query.kind or job.kind == query.kind)
         and (not query.names or job.name in query.names)
         and (not query.ids or job.id in query.ids)
     )
+
+
+def order_of(query: JobQuery) -> Callable[[Job], tuple[int, int]]:
+    """The key by which the jobs that fit are sorted."""
+    if query.by_time:
+        return lambda job: (job.run_at, job.id)
+    if query.newest_first:
+        return lambda job: (-job.id, 0)
+    return lambda job: (job.id, 0)
+
+
+def count_timed(
+    count: TailCount, state: State, has_failed: bool, kept: bool, number: int = 1
+) -> None:
+    """Count jobs of a queue that are not ready; dead ones may be kept for good."""
+    waiting = "retrying" if has_failed else "scheduled"
+    name = {State.LEASED: "leased", State.DEAD: "dead"}.get(state, waiting)
+    setattr(count, name, getattr(count, name) + number)
+    count.kept_dead += number * (kept and state is State.DEAD)

@@ -26,8 +26,9 @@ of a row of the tail, which `search.select` puts in front of it."""
 POLICIES_MAX = 1_000
 """Policies that are remembered, so that jobs share them: producers may give each job its own."""
 
-LIFE = "state, place, run_at, failures, job, crc"
-COLUMNS = f"id, queue, kind, name, key, priority, apart, {LIFE}"
+LIFE = "priority, state, place, run_at, failures, job, crc"
+COLUMNS = f"id, queue, kind, name, key, apart, {LIFE}"
+"""Those before LIFE are of fields that never change (`FIXED_FIELDS`), and are written once."""
 COLUMN_COUNT = len(COLUMNS.split(","))
 
 Row = tuple[Any, ...]
@@ -53,21 +54,13 @@ def life_values(job: Job, salt: int = 0) -> Row:
             salt |= APART
     crc = crc32(piece, salt)
     # The driver takes a slow way round for anything but a plain int: hence the zero.
-    return (job.state + 0, job.place, job.run_at, job.failures, piece, crc)
+    return (job.priority, job.state + 0, job.place, job.run_at, job.failures, piece, crc)
 
 
 def row_of(job: Job, salt: int = 0) -> Row:
     """All columns; the piece has no body where that is kept apart."""
-    return (
-        job.id,
-        job.queue,
-        job.kind,
-        job.name,
-        job.key,
-        job.priority,
-        APART if job.away or len(job.body) > BODY_APART_BYTES else 0,
-        *life_values(job, salt),
-    )
+    apart = APART if job.away or len(job.body) > BODY_APART_BYTES else 0
+    return (job.id, job.queue, job.kind, job.name, job.key, apart, *life_values(job, salt))
 
 
 def body_row(job: Job) -> Row:
@@ -108,15 +101,15 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
 
 def bodiless(row: Row) -> Job:
     """The job of a row, checked, but without a body that lies apart."""
-    job_id, _, _, _, _, _, apart, state, place, run_at, failures, piece, crc = row[:COLUMN_COUNT]
+    job_id, apart, piece, crc = row[0], row[5], *row[COLUMN_COUNT - 2 : COLUMN_COUNT]
     try:
         if crc32(piece, apart) != crc:
             raise ValueError("its checksum is wrong")
         job = _decode(piece)
-        said = (job.id, job.queue, job.kind, job.name, job.key, job.priority)
-        lives = (job.state, job.place, job.run_at, job.failures)
+        fixed = (job.id, job.queue, job.kind, job.name, job.key)
+        life = (job.priority, job.state, job.place, job.run_at, job.failures)
         job.away = bool(apart & APART)
-        if said != row[:6] or lives != (state, place, run_at, failures):
+        if fixed != row[:5] or life != row[6 : COLUMN_COUNT - 2]:
             raise ValueError("its columns are not its own")
     except (TypeError, ValueError) as error:
         raise ValueError(f"the row of job {job_id} is damaged: {error}") from error

@@ -1,4 +1,6 @@
-"""Searches over both shelves, in pages that look at a bounded number of rows each.
+"""How jobs come out of SQLite: supplies of the tail, recalls, and searches over both shelves.
+
+Searches go in pages that look at a bounded number of rows each.
 
 Every statement finds its rows by an index. What no index can tell apart (a queue, a kind, the names
 of ready jobs) is looked for in order of ids, so many rows at a time: a page may then have
@@ -9,13 +11,21 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Collection, Iterable
-from itertools import islice
+from collections.abc import Callable, Collection, Sequence
+from itertools import islice, pairwise
 from typing import NamedTuple
 
-from franca.core.model import JobId, JobQuery, QueueCount, Shelf, State
-from franca.store.rows import COLUMNS, Row, seal
+from msgspec.structs import replace
 
+from franca.core.model import Job, JobId, JobQuery, Policy, Shelf, State
+from franca.core.wants import Recall, SupplyReady, Want
+from franca.store.group import GroupWriter
+from franca.store.rows import APART, COLUMNS, Row, job_of, seal
+
+RECALLED_BYTES = 16 * 1024 * 1024
+FOUND_BYTES = 64 * 1024 * 1024
+"""Bodies that are read at once for a recall and for a search; a further job is not read then."""
+_WAITING = "j.state = 0 AND j.state <> 1"
 LOOK_ROWS = 2_000
 """Rows of one shelf that a page looks at: more would hold up whoever waits for it."""
 LIVING = "(j.state <> 1 OR j.era = ifnull((SELECT e.era FROM eras e WHERE e.queue = j.queue), 0))"
@@ -24,10 +34,7 @@ _RUN_AT = [column.strip() for column in COLUMNS.split(",")].index("run_at")
 _FIRST, _LAST = -(2**63), 2**63 - 1
 _INDEXED = frozenset({State.WAITING, State.DEAD, State.DONE, State.CANCELLED})
 """States whose jobs are found by an index, or are on no shelf at all."""
-_FITS: dict[State, str] = {
-    State.WAITING: "{} = 0 AND j.state <> 1",
-    State.DEAD: "{} = 4 AND j.state <> 1",
-}
+_FITS = {State.WAITING: "{} = 0 AND j.state <> 1", State.DEAD: "{} = 4 AND j.state <> 1"}
 """How the jobs of such a state are asked for in the tail: SQLite uses an index of some rows only if
 the condition of that index is said literally."""
 
@@ -82,20 +89,14 @@ class Source(NamedTuple):
         return self.state is None or bool(query.queue or query.kind or query.names)
 
 
-class Page(NamedTuple):
-    """Rows without bodies that lie apart, and the id up to which was looked; 0 if to the end.
-
-    A page that looked further has all that fits up to there, which may be nothing.
-    """
-
-    rows: list[tuple[Shelf, Row]]
-    reached: JobId
-
-
 def read_page(
     db: sqlite3.Connection, query: JobQuery, sources: list[Source], gone: Collection[JobId]
-) -> Page:
-    """The next jobs that fit; those that are held and `gone` have only not been deleted yet."""
+) -> tuple[list[tuple[Shelf, Row]], JobId]:
+    """Rows of the next jobs that fit, without bodies that lie apart, and how far was looked.
+
+    That is an id, up to which all that fits is there, which may be nothing; 0 if it is the end.
+    Those that are held and `gone` have only not been deleted yet.
+    """
     limit = query.limit
     conditions, values = _conditions(query)
     bound = None
@@ -112,18 +113,17 @@ def read_page(
         where = " AND ".join(filter(None, [source.where(query), *conditions])) or "1"
         columns, table = columns_of(source.table), source.table
         sql = f"SELECT {columns} FROM {table} j WHERE {where} ORDER BY {order} LIMIT ?"
-        held_and_gone: Collection[JobId] = ()
-        if query.by_time and source.shelf is Shelf.HELD:
-            held_and_gone = gone
+        held_and_gone = gone if query.by_time and source.shelf is Shelf.HELD else ()
         rows = db.execute(sql, [*values, limit + len(held_and_gone)])
         # By time there are no pages: of held jobs it must be looked behind those that are gone.
         living = (row for row in rows if row[0] not in held_and_gone)
         found += [(source.shelf, row) for row in islice(living, limit)]
-    found.sort(key=_by_time if query.by_time else _by_id, reverse=query.newest_first)
     if query.by_time:
-        return Page(found[:limit], 0)
+        found.sort(key=lambda entry: (entry[1][_RUN_AT], entry[1][0]))
+        return found[:limit], 0
+    found.sort(key=lambda entry: entry[1][0], reverse=query.newest_first)
     there = [entry for entry in found[:limit] if entry[1][0] not in gone]
-    return Page(there, bound or 0 if len(found) < limit else _by_id(found[limit - 1]))
+    return there, bound or 0 if len(found) < limit else found[limit - 1][1][0]
 
 
 def read_gone(db: sqlite3.Connection) -> dict[JobId, None]:
@@ -156,9 +156,7 @@ def _bound(db: sqlite3.Connection, sources: list[Source], query: JobQuery) -> Jo
     sign, order = ("<=", "DESC") if query.newest_first else (">=", "")
     bounds: list[JobId] = []
     for source in sources:
-        state = "1"
-        if source.state is not None:
-            state = _FITS[source.state].format("j.state")
+        state = "1" if source.state is None else _FITS[source.state].format("j.state")
         sql = (
             f"SELECT j.id FROM {source.table} j WHERE {state} AND j.id {sign} ? "
             f"ORDER BY j.id {order} LIMIT 1 OFFSET {LOOK_ROWS - 1}"
@@ -180,48 +178,123 @@ def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
     """What the query says of all jobs, but for their states and the page."""
     conditions: list[str] = []
     values: list[object] = []
-    if query.queue:
-        conditions.append("+j.queue = ?")
-        values.append(query.queue)
-    if query.kind:
-        conditions.append("j.kind = ?")
-        values.append(query.kind)
-    if query.names:
-        conditions.append(f"j.name IN ({_marks(query.names)})")
-        values += query.names
-    if query.ids:
-        conditions.append(f"j.id IN ({_marks(query.ids)})")
-        values += query.ids
+    for column, wanted in (
+        ("+j.queue", (query.queue,) if query.queue else ()),
+        ("j.kind", (query.kind,) if query.kind else ()),
+        ("j.name", query.names),
+        ("j.id", query.ids),
+    ):
+        if wanted:
+            conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
+            values += wanted
     return conditions, values
 
 
-def count_rows(rows: Iterable[tuple[str, int, int, int]]) -> list[QueueCount]:
-    """Counts by queue from rows of (queue, state, ever failed, count)."""
-    counts: dict[str, QueueCount] = {}
-    for queue, state, failed, number in rows:
-        count = counts.setdefault(queue, QueueCount(queue))
-        if state == State.READY:
-            count.ready += number
-        elif state == State.LEASED:
-            count.leased += number
-        elif state == State.DEAD:
-            count.dead += number
-        elif failed:
-            count.retrying += number
-        else:
-            count.scheduled += number
-    return list(counts.values())
+class Reading:
+    """Reads on any connection. ValueError if a row is not what was written."""
+
+    def __init__(self, books: GroupWriter) -> None:
+        self._books = books
+        self._policies: dict[Policy, Policy] = {}
+
+    def supplies(self, db: sqlite3.Connection, wants: Sequence[Want]) -> list[list[Job]]:
+        """Answers to the first of these wants, as many as may be brought at once."""
+        answers: list[list[Job]] = []
+        read = 0
+        for want in wants:
+            if not isinstance(want, Recall) and read >= want.bytes_max:
+                break
+            answers.append(self._supply(db, want))
+            read += sum(job.weight for job in answers[-1])
+        return answers
+
+    def _supply(self, db: sqlite3.Connection, want: Want) -> list[Job]:
+        if isinstance(want, Recall):
+            # What is held and has one of these names, the broker finds in memory.
+            skip = Shelf.HELD if want.query.names else None
+            gone = self._books.gone
+            jobs, want.reached = self._page(db, want.query, RECALLED_BYTES, gone, skip=skip)
+            return jobs
+        if isinstance(want, SupplyReady):
+            where = "j.state = 1 AND j.queue = ? AND j.era = ? AND (j.priority, j.place) > (?, ?)"
+            sql = select("tail", where, "priority, place")
+            values = (want.queue, self._books.eras.get(want.queue, 0), *want.mark, want.limit)
+            jobs = self._tail(db, sql, values, want.bytes_max)
+            _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
+            return jobs
+        # In two parts, because of (run_at, id) SQLite would use the first only, and any number of
+        # jobs may have the same time.
+        sql = select("tail", f"{_WAITING} AND j.run_at = ? AND j.id > ?", "id", bodies=False)
+        jobs = self._tail(db, sql, (*want.mark, want.limit), want.bytes_max)
+        room = want.bytes_max - sum(job.weight for job in jobs)
+        if len(jobs) < want.limit and room > 0:
+            sql = select("tail", f"{_WAITING} AND j.run_at > ?", "run_at, id", bodies=False)
+            jobs += self._tail(db, sql, (want.mark[0], want.limit - len(jobs)), room)
+        _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
+        return jobs
+
+    def _tail(
+        self, db: sqlite3.Connection, sql: str, values: Sequence[object], bytes_max: int
+    ) -> list[Job]:
+        jobs: list[Job] = []
+        for row in db.execute(sql, values):
+            job = job_of(row, self._policies, Shelf.TAIL)
+            jobs.append(job)
+            bytes_max -= job.weight
+            if bytes_max <= 0:
+                break
+        return jobs
+
+    def _page(
+        self,
+        db: sqlite3.Connection,
+        query: JobQuery,
+        room: int,
+        gone: Collection[JobId],
+        *,
+        skip: Shelf | None = None,
+    ) -> tuple[list[Job], JobId]:
+        """The next jobs that fit, and how far was looked, which is 0 if all that fit are here."""
+        sources = [s for s in sources_of(query) if s.shelf is not skip]
+        rows, reached = read_page(db, query, sources, gone)
+        jobs: list[Job] = []
+        for shelf, row in rows:
+            if row[5] & APART and query.with_bodies:
+                body = db.execute("SELECT body, crc FROM bodies WHERE id = ?", row[:1]).fetchone()
+                row += body or (None, None)
+            jobs.append(job_of(row, self._policies, shelf))
+            room -= jobs[-1].weight
+            if room <= 0 and not query.by_time:
+                return jobs, jobs[-1].id
+        return jobs, reached
+
+    def find_live(
+        self, db: sqlite3.Connection, query: JobQuery, check: Callable[[], None]
+    ) -> list[Job]:
+        """Page by page, so that nothing has to wait for all of it; each after a `check`."""
+        found: list[Job] = []
+        room = FOUND_BYTES
+        rest = query
+        gone: Collection[JobId] = ()
+        marks: list[Row] = []
+        while True:
+            check()
+            db.execute("BEGIN")
+            try:
+                # By the file, at the moment of this page: what is gone now may not have been.
+                if (found_marks := db.execute("SELECT id, crc FROM gone").fetchall()) != marks:
+                    gone, marks = read_gone(db), found_marks
+                jobs, reached = self._page(db, rest, room, gone)
+            finally:
+                db.execute("ROLLBACK")
+            found += jobs
+            room -= sum(job.weight for job in jobs)
+            if len(found) >= query.limit or not reached or room <= 0:
+                return found
+            rest = replace(query, after=reached, limit=query.limit - len(found))
 
 
-def _by_id(found: tuple[Shelf, Row]) -> JobId:
-    job_id: JobId = found[1][0]
-    return job_id
-
-
-def _by_time(found: tuple[Shelf, Row]) -> tuple[int, JobId]:
-    row = found[1]
-    return row[_RUN_AT], row[0]
-
-
-def _marks(values: Iterable[object]) -> str:
-    return ", ".join("?" for _ in values)
+def _check_order(keys: list[tuple[int, int]]) -> None:
+    """Each job comes once and in its turn; a damaged index may say otherwise."""
+    if any(first >= second for first, second in pairwise(keys)):
+        raise ValueError("an index of the tail is damaged: jobs come twice or in disorder")

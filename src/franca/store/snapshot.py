@@ -15,11 +15,12 @@ import sqlite3
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.known import Known, is_known, known_of
-from franca.core.model import Job, JobId, Policy, Schedule, Shelf, State, TailCount
-from franca.core.tail import Snapshot
+from franca.core.model import KEPT_MS, NEVER, Job, JobId, Policy, Schedule, Shelf, State, TailCount
+from franca.core.stubs import Stub, needs_stub, stub_of
+from franca.core.wants import Snapshot
 from franca.store import search
 from franca.store.group import FLUSHED_BYTES, GroupWriter
+from franca.store.port import count_timed
 from franca.store.rows import BODY_APART_BYTES, Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
@@ -47,9 +48,8 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     held_rows = len({job.id for job in jobs})
     tails, tail_rows = _tail_counts(db, books)
     if (held_rows, tail_rows) != (held, tail):
-        raise ValueError(
-            f"{held} and {tail} jobs were written, {held_rows} and {tail_rows} are there"
-        )
+        there = f"{held_rows} and {tail_rows} are there"
+        raise ValueError(f"{held} and {tail} jobs were written, {there}")
     books.held_rows, books.tail_rows = held, tail
     books.body_bytes = _body_bytes(db)
     for piece_id, count, size in db.execute(
@@ -63,7 +63,10 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
         first_waiting=db.execute(
             "SELECT run_at, id FROM tail WHERE state = 0 AND state <> 1 ORDER BY run_at, id LIMIT 1"
         ).fetchone(),
-        queues=[QueueSetting(queue, bool(paused)) for queue, paused in settings],
+        queues=[
+            QueueSetting(queue, bool(paused), paused if paused > 1 else NEVER)
+            for queue, paused in settings
+        ],
         schedules=[msgspec.msgpack.decode(piece, type=Schedule) for _, piece in schedules],
         known=_known(db),
     )
@@ -133,29 +136,20 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
     books.eras_over += [q for q in books.eras if q not in counts and q not in books.emptied]
     # Found by the index and read from the table, because the two may not say the same.
     low = high = 0
-    for queue, state, failed, number, low_sum, high_sum, amiss in db.execute(
-        f"SELECT j.queue, j.state, j.failures > 0, count(*), {_ID_SUMS.format('i.id')}, "
-        "sum((i.state, i.run_at) <> (j.state, j.run_at)) "
+    for queue, state, failed, kept, number, low_sum, high_sum, amiss in db.execute(
+        f"SELECT j.queue, j.state, j.failures > 0, j.run_at >= {KEPT_MS}, count(*), "
+        f"{_ID_SUMS.format('i.id')}, sum((i.state, i.run_at) <> (j.state, j.run_at)) "
         f"FROM tail i INDEXED BY {_index(books, 'tail_timed')} JOIN tail j ON j.id = i.id "
-        "WHERE i.state <> 1 GROUP BY 1, 2, 3"
+        "WHERE i.state <> 1 GROUP BY 1, 2, 3, 4"
     ):
         rows += number
         low, high = low + low_sum, high + high_sum
         if amiss:
             raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, TailCount(queue))
-        if state == State.DEAD:
-            count.dead += number
-        elif state == State.LEASED:
-            count.leased += number
-        elif failed:
-            count.retrying += number
-        else:
-            count.scheduled += number
-    sums = db.execute(
-        f"SELECT {_ID_SUMS.format('id')} FROM tail "
-        f"INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"
-    )
+        count_timed(count, State(state), failed, kept, number)
+    states = f"tail INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"
+    sums = db.execute(f"SELECT {_ID_SUMS.format('id')} FROM {states}")
     if sums.fetchone() != (low, high):
         raise ValueError("two indexes of the tail are not about the same jobs")
     return list(counts.values()), rows
@@ -209,15 +203,15 @@ def _body_bytes(db: sqlite3.Connection) -> int:
     return int(size)
 
 
-def _known(db: sqlite3.Connection) -> list[Known]:
+def _known(db: sqlite3.Connection) -> list[Stub]:
     """Names and keys that a submit may repeat though their jobs are not in memory."""
     # Without the bodies that lie apart: they may be larger than memory.
     rows = f"SELECT {search.columns_of('tail')} FROM tail j WHERE {search.LIVING}"
     recent = db.execute(f"{rows} ORDER BY j.id DESC LIMIT {RECENT_NAMES}").fetchall()
     keyed = db.execute(f"{rows} AND j.key <> '' AND j.state <= 1")
-    known: dict[JobId, Known] = {}
+    known: dict[JobId, Stub] = {}
     for row in itertools.chain(keyed, reversed(recent)):
         job = bodiless(row)
-        if is_known(job):
-            known[job.id] = known_of(job)
+        if needs_stub(job):
+            known[job.id] = stub_of(job)
     return list(known.values())

@@ -7,33 +7,25 @@ whose log two connections reset at once. Searches use a second, read-only connec
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Concatenate, ParamSpec, TypeVar
 
 from franca.core.changes import Changes
-from franca.core.model import Job, JobQuery, QueueCount, State
-from franca.core.tail import Snapshot, Want
-from franca.store import ended, search
-from franca.store.files import (
-    connect,
-    copy_into,
-    create_if_missing,
-    make_shrinkable,
-    remove_unfinished,
-)
+from franca.core.model import Job, JobQuery, State
+from franca.core.wants import Snapshot, Want
+from franca.store import ended, files
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
 from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
-from franca.store.reading import Reading
-from franca.store.shrink import Shrinker
+from franca.store.search import Reading
 from franca.store.snapshot import read_snapshot
-from franca.store.sweep import Sweeper
-from franca.store.threads import Threads
+from franca.store.sweep import Shrinker, Sweeper
 from franca.store.wal import check_log, connect_to_read
 
 CHECKPOINT_PAGES = 4_000
@@ -51,31 +43,73 @@ AMPLE_ROOM_BYTES = 1024 * 1024 * 1024
 CHECK_EVERY_S = 0.02
 """How often it is looked, at most, whether the files are still the same ones. Whether they are
 there at all is looked at after each group, which takes a quarter of the time."""
+INTERRUPT_EVERY_S = 0.02
+"""How often threads that still read are told again to stop."""
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
 FAILURES = (sqlite3.Error, ValueError, OSError)
 """What may come of a file; a damaged one can even have error messages that are no text."""
 
-_COUNTS = (
-    "SELECT queue, state, failures > 0, count(*) FROM "
-    "(SELECT queue, state, failures FROM jobs "
-    "WHERE id NOT IN (SELECT value FROM json_each(?)) UNION ALL "
-    f"SELECT queue, state, failures FROM tail j WHERE {search.LIVING}) GROUP BY 1, 2, 3"
-)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def nothing(step: str) -> None:
-    """What happens at each named step of a commit, unless a test wants something else."""
+class Readers:
+    """The threads that read the store: whoever closes it must know that none of them is left."""
+
+    def __init__(self) -> None:
+        self.ending = False
+        self._count = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Be one of them inside the block."""
+        with self._changed:
+            self.check()
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count -= 1
+                self._changed.notify_all()
+
+    def check(self) -> None:
+        """`StoreError` if they are to end; called now and then by one that reads for long."""
+        if self.ending:
+            raise StoreError("the server is stopping")
+
+    def end(self, interrupt: Callable[[], None]) -> None:
+        """Let no more begin; interrupt those that read until none is left."""
+        with self._changed:
+            self.ending = True
+            while self._count:
+                interrupt()
+                self._changed.wait(INTERRUPT_EVERY_S)
 
 
-def no_room() -> bool:
-    """What is done when the disk is full, unless there is something to give up."""
-    return False
+def _as_store_errors(
+    method: Callable[Concatenate[SqliteStore, P], T],
+) -> Callable[Concatenate[SqliteStore, P], T]:
+    """Turn whatever comes of the file into a `StoreError`."""
+
+    def call(store: SqliteStore, /, *arguments: P.args, **options: P.kwargs) -> T:
+        try:
+            return method(store, *arguments, **options)
+        except FAILURES as error:
+            raise store._failed(error) from error
+
+    return call
 
 
 class SqliteStore(Store):
-    """The file `path` and its log. See `docs/promises.md` for what it keeps."""
+    """The file `path` and its log. See `docs/promises.md` for what it keeps.
+
+    `make_room` is called when the disk is full, and says whether there is more room then; `step`
+    at each named step of a commit, for tests.
+    """
 
     quick = True
 
@@ -84,8 +118,8 @@ class SqliteStore(Store):
         path: str,
         *,
         ended_jobs: int = 10_000,
-        make_room: Callable[[], bool] = no_room,
-        step: Callable[[str], None] = nothing,
+        make_room: Callable[[], bool] = lambda: False,
+        step: Callable[[str], None] = lambda name: None,
     ) -> None:
         self.path = path
         self._log_path = f"{path}-wal"
@@ -100,7 +134,7 @@ class SqliteStore(Store):
         self._reader: sqlite3.Connection | None = None
         self._searching = threading.Lock()
         self._copying = threading.Lock()
-        self._threads = Threads()
+        self._readers = Readers()
         self._group: list[Batch] = []
         self._groups = 0
 
@@ -112,21 +146,19 @@ class SqliteStore(Store):
 
     # -- birth ------------------------------------------------------------------------------
 
+    @_as_store_errors
     def open(self) -> Snapshot:
         """Read what is held, count the tail, and check that no row is missing or damaged."""
         self._inodes = None
         self._check_at = 0.0
-        try:
-            remove_unfinished(self.path)
-            create_if_missing(self.path, self._step)
-            # Before SQLite looks at the log: it would cut it off where it is damaged.
-            check_log(self.path)
-            self._db = connect(self.path)
-        except FAILURES as error:
-            raise self._failed(error) from error
+        files.remove_unfinished(self.path)
+        files.create_if_missing(self.path, self._step)
+        # Before SQLite looks at the log: it would cut it off where it is damaged.
+        check_log(self.path)
+        self._db = files.connect(self.path)
         try:
             migrate(self._db, self._step)
-            make_shrinkable(self._db, self.path)
+            files.make_shrinkable(self._db, self.path)
             self._books = GroupWriter(self._ended_jobs)
             self._reading = Reading(self._books)
             self._sweeper = Sweeper(self._db, self._books)
@@ -138,41 +170,33 @@ class SqliteStore(Store):
             # Now, because later there may be no descriptor left for it.
             self._index = os.open(f"{self.path}-shm", os.O_RDONLY | os.O_CLOEXEC)
             return snapshot
-        except BaseException as error:
+        except BaseException:
             self._db.close()
-            if isinstance(error, FAILURES):
-                raise self._failed(error) from error
             raise
 
     # -- a group ----------------------------------------------------------------------------
 
+    @_as_store_errors
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
         """Put a group into an open transaction, and read what is wanted behind it."""
         self.prepare(changes)
-        try:
-            self._trying(self._execute)
-            return self._reading.supplies(self._db, wants)
-        except FAILURES as error:
-            raise self._failed(error) from error
+        self._trying(self._execute)
+        return self._reading.supplies(self._db, wants)
 
+    @_as_store_errors
     def prepare(self, changes: Changes) -> None:
         """Turn a group into rows; `commit` writes those that no transaction has yet."""
         self._step("before-begin")
-        try:
-            self._group = self._books.batches(changes)
-        except FAILURES as error:
-            raise self._failed(error) from error
+        self._group = self._books.batches(changes)
 
+    @_as_store_errors
     def commit(self) -> None:
         """Returns when the group is on the disk."""
         self._step("before-commit")
-        try:
-            self._trying(self._commit)
-            self._group = []  # its rows may hold large bodies
-            if time.monotonic() >= self._check_at or not os.access(self._log_path, os.F_OK):
-                self._check_files()
-        except FAILURES as error:
-            raise self._failed(error) from error
+        self._trying(self._commit)
+        self._group = []  # its rows may hold large bodies
+        if time.monotonic() >= self._check_at or not os.access(self._log_path, os.F_OK):
+            self._check_files()
         self._step("after-commit")
 
     def _execute(self) -> None:
@@ -213,15 +237,11 @@ class SqliteStore(Store):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             made = self._make_room()
-            if not self._shrink_log() and not made:
+            # From now on a log that begins anew keeps no room that it does not need.
+            self._db.execute("PRAGMA journal_size_limit = 0")
+            if not self._checkpoint() and not made:
                 raise
             act()
-
-    def _shrink_log(self) -> bool:
-        """Move the log into the file, so that it is written over; True if all of it went."""
-        # From now on a log that begins anew keeps no room that it does not need.
-        self._db.execute("PRAGMA journal_size_limit = 0")
-        return self._checkpoint()
 
     def _checkpoint(self) -> bool:
         """Move what can be moved from the log into the file; False if something stays."""
@@ -247,32 +267,17 @@ class SqliteStore(Store):
 
     # -- tools ------------------------------------------------------------------------------
 
+    @_as_store_errors
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included, on the read-only connection."""
-        try:
-            with self._threads, self._searching:
-                db = self._reading_connection()
-                live = self._reading.find_live(db, query, self._check_stop)
-                if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
-                    return live
-                past = ended.search(db.execute("SELECT * FROM ended"), query)
-                return ended.merge(live, past, query)
-        except FAILURES as error:
-            raise self._failed(error) from error
-
-    def counts(self) -> list[QueueCount]:
-        """How many committed jobs each queue has."""
-        try:
-            with self._threads, self._searching:
-                db = self._reading_connection()
-                db.execute("BEGIN")
-                try:
-                    gone = json.dumps(list(search.read_gone(db)))
-                    return search.count_rows(db.execute(_COUNTS, (gone,)))
-                finally:
-                    db.execute("ROLLBACK")
-        except FAILURES as error:
-            raise self._failed(error) from error
+        with self._readers.one(), self._searching:
+            if self._reader is None:
+                self._reader = connect_to_read(self.path)
+            live = self._reading.find_live(self._reader, query, self._readers.check)
+            if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
+                return live
+            past = ended.search(self._reader.execute("SELECT * FROM ended"), query)
+            return ended.merge(live, past, query)
 
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """Copy the whole store into a new file, synced before this returns; one at a time."""
@@ -281,54 +286,41 @@ class SqliteStore(Store):
         if not self._copying.acquire(blocking=False):
             raise StoreError("another backup is under way")
         try:
-            with self._threads:
-                copy_into(connect_to_read(self.path), path, self._check_stop, spare_bytes)
+            with self._readers.one():
+                files.copy_into(connect_to_read(self.path), path, self._readers.check, spare_bytes)
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{path}: {error}") from error
         finally:
             self._copying.release()
 
-    def _check_stop(self) -> None:
-        if self._threads.ending:
-            raise StoreError("the server is stopping")
-
     def end_reading(self) -> None:
         """Interrupt searches and copies, and wait until their threads have let go."""
-        self._threads.end(self._interrupt)
+        self._readers.end(self._interrupt)
 
     def _interrupt(self) -> None:
         if self._reader is not None:
             self._reader.interrupt()
 
-    def _reading_connection(self) -> sqlite3.Connection:
-        if self._reader is None:
-            self._reader = connect_to_read(self.path)
-        return self._reader
-
+    @_as_store_errors
     def wants_tidying(self) -> bool:
         """Whether the log is to be moved into the file, or it is time for what can wait."""
         self._groups += 1
         looks = self._groups % LOOK_EVERY == 0
-        try:
-            if looks or self._room_seen < AMPLE_ROOM_BYTES:
-                self._room_seen = self._room()
-                # Without room nothing can wait: a file larger than it may have some to give.
-                looks = looks or self._size > self._room_seen
-            if self._log_is_long(self._room_seen):
-                return True
-        except OSError as error:
-            raise self._failed(error) from error
+        if looks or self._room_seen < AMPLE_ROOM_BYTES:
+            self._room_seen = self._room()
+            # Without room nothing can wait: a file larger than it may have some to give.
+            looks = looks or self._size > self._room_seen
+        if self._log_is_long(self._room_seen):
+            return True
         if self._sweeper.is_behind() or (looks and self.has_leftovers()):
             return True
         is_time = self._groups % SWEEP_EVERY == 0
         return is_time and (self._sweeper.has_work() or self._shrinker.shrinking)
 
+    @_as_store_errors
     def has_leftovers(self) -> bool:
         """Whether rows are left of what is gone, or the file has more room than it needs."""
-        try:
-            return self._sweeper.has_work() or self._shrinker.has_work(self._room())
-        except FAILURES as error:
-            raise self._failed(error) from error
+        return self._sweeper.has_work() or self._shrinker.has_work(self._room())
 
     def _log_is_long(self, room: int) -> bool:
         pages = int.from_bytes(os.pread(self._index, 4, LOG_FRAMES_AT), sys.byteorder)
@@ -361,6 +353,7 @@ class SqliteStore(Store):
             self._checkpoint()
         self._step("after-checkpoint")
 
+    @_as_store_errors
     def close(self) -> None:
         """Move the log into the file and let both go. Without room the log stays."""
         self.end_reading()
@@ -370,8 +363,6 @@ class SqliteStore(Store):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             self._checkpoint()
-        except sqlite3.Error as error:
-            raise self._failed(error) from error
         finally:
             # SQLite removes a log that is empty. We never cut one to nothing before: `check_log`
             # takes that for damage.

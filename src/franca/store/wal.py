@@ -97,9 +97,8 @@ def _compare(log: str, known: list[Reach], reached: Reach) -> None:
     for index in known:
         same_log = index.salts == reached.salts or not reached.salts
         if same_log and index.frames > reached.frames:
-            raise StoreDamaged(
-                f"{log} is damaged: it held {index.frames} pages, {reached.frames} can be read"
-            )
+            pages = f"it held {index.frames} pages, {reached.frames} can be read"
+            raise StoreDamaged(f"{log} is damaged: {pages}")
 
 
 def _check_headless(log: str, file: BinaryIO, known: list[Reach]) -> None:
@@ -124,10 +123,8 @@ def _reached(path: str, header: bytes) -> Reach:
 def _ends_behind(file: BinaryIO, header: bytes, reached: Reach) -> int:
     """How many groups end behind what can be read."""
     page_size: int = _LOG_HEADER.unpack(header)[2]
-    return sum(
-        pages_after > 0 and _alike(salts, reached.salts)
-        for pages_after, salts in _frames(file, page_size, reached.frames)
-    )
+    frames = _frames(file, page_size, reached.frames)
+    return sum(after > 0 and _alike(salts, reached.salts) for after, salts in frames)
 
 
 def _frames(file: BinaryIO, page_size: int, skip: int) -> Iterator[tuple[int, bytes]]:

@@ -9,42 +9,26 @@ import json
 from random import Random
 from typing import Any, NamedTuple
 
-from franca.core.limits import Limits
 from franca.core.model import Job, Millis
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import Frames
-from franca.protocols.eventmq.service import EventmqService, EventmqSettings
-from franca.store.memory import MemoryStore
-from tests.protocols.world import START, AnyPuppet, AnyWorld
+from franca.protocols.eventmq.service import EventmqService
+from franca.protocols.eventmq.settings import EventmqSettings
+from tests.protocols.world import AnyPuppet, AnyWorld
+from tests.support import eventmq as e
 
 VERSION = b"eMQP/1.0"
+Text = bytes | str
+SETTINGS = EventmqSettings()
 
 
 class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
-    def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        settings: EventmqSettings | None = None,
-        store: MemoryStore | None = None,
-        now: Millis = START,
-    ) -> None:
-        super().__init__(limits, store=store, now=now)
-        self.stop_requests = 0
-        self.service = EventmqService(
-            self.broker,
-            settings or EventmqSettings(),
-            Random(1),
-            self._request_stop,
-        )
-        self.serve({"eventmq": self.service, **self.service.doors()})
+    def __init__(self, *, settings: EventmqSettings = SETTINGS, **world: Any) -> None:
+        super().__init__(**world)
+        self.service = EventmqService(self.broker, settings, Random(1), self.note_stop)
+        self.serve({"eventmq": self.service, **self.service.extra_listeners()})
         self._messages = 0
-
-    def _request_stop(self) -> None:
-        self.stop_requests += 1
 
     # -- peers -------------------------------------------------------------------------------
 
@@ -64,7 +48,7 @@ class World(AnyWorld["Puppet"]):
     ) -> Puppet:
         """A peer whose socket is connected."""
         puppet = self.stranger(door, local=local)
-        puppet.send(zmtp.GREETING + zmtp.ready(socket_type, identity))
+        puppet.send(e.handshake(socket_type.decode(), identity))
         puppet.read_handshake()
         return puppet
 
@@ -84,7 +68,7 @@ class World(AnyWorld["Puppet"]):
     def subscriber(self, *topics: bytes) -> Puppet:
         puppet = self.peer(b"SUB", door="eventmq_subscribe")
         for topic in topics:
-            puppet.send(zmtp.message([b"\x01" + topic]))
+            puppet.send(e.encoded([b"\x01" + topic]))
         return puppet
 
     def next_msgid(self) -> bytes:
@@ -107,12 +91,8 @@ class World(AnyWorld["Puppet"]):
 
     def restarted(self, now: Millis = 0) -> World:
         """Another server on the same store; everybody's connections are gone."""
-        return World(
-            limits=self.limits,
-            settings=self.service.settings,
-            store=self.store,
-            now=now or self.now,
-        )
+        same = {"limits": self.limits, "store": self.store}
+        return World(settings=self.service.settings, now=now or self.now, **same)
 
     # -- jobs ------------------------------------------------------------------------------------
 
@@ -139,12 +119,11 @@ class Puppet(AnyPuppet):
     def __init__(self, world: World, link: Link) -> None:
         super().__init__(world, link)
         self.commands: list[bytes] = []
-        self._frames = Frames(1 << 40)
 
     def read_handshake(self) -> list[list[bytes]]:
         """Read it, and whatever was said right behind it."""
-        assert self.unread[:64] == zmtp.GREETING
-        del self.unread[:64]
+        assert self.unread.startswith(b"\xff")
+        del self.unread[: e.GREETING_SIZE]
         messages = self.heard()
         assert self.commands.pop(0)[:6] == b"\x05READY"
         return messages
@@ -153,36 +132,28 @@ class Puppet(AnyPuppet):
         """One message; its id."""
         msgid = msgid or self.world.next_msgid()
         raw = [part.encode() if isinstance(part, str) else part for part in parts]
-        self.send(zmtp.message([b"", VERSION, command.encode(), msgid, *raw]))
+        self.send(e.encoded([b"", VERSION, command.encode(), msgid, *raw]))
         return msgid
 
     def heard(self) -> list[list[bytes]]:
         """All messages that were not read yet."""
-        self._frames.feed(self.bytes_heard())
         messages: list[list[bytes]] = []
-        while True:
-            messages += iter(self._frames.next_message, None)
-            self.commands += self._frames.commands
-            self._frames.commands.clear()
-            if not self._frames.is_behind:
-                return messages
+        while frames := e.take_frames(self.unread):
+            if len(frames) == 1:
+                self.commands += frames
+            else:
+                messages.append(frames)
+        return messages
 
     def words(self) -> list[tuple[str, ...]]:
         """What was heard, without ids of the server's own and without heartbeats."""
-        found = [
-            (m[2].decode(), *(part.decode("utf-8", "replace") for part in m[4:]))
-            for m in self.heard()
-        ]
-        return [words for words in found if words[0] != "HEARTBEAT"]
+        heard = [[m[2], *m[4:]] for m in self.heard() if m[2] != b"HEARTBEAT"]
+        return [tuple(part.decode("utf-8", "replace") for part in words) for words in heard]
 
     # -- clients -----------------------------------------------------------------------------
 
     def request(
-        self,
-        body: bytes | str = b"body",
-        queue: bytes | str = "default",
-        headers: bytes | str = "",
-        msgid: bytes = b"",
+        self, body: Text = b"body", queue: Text = "default", headers: Text = "", msgid: bytes = b""
     ) -> bytes:
         return self.say("REQUEST", queue, headers, body, msgid=msgid)
 
@@ -222,8 +193,4 @@ class Puppet(AnyPuppet):
 def call(name: str = "os.path.basename", *args: object, **kwargs: object) -> bytes:
     """A message as the client library writes it."""
     path, _, callable_name = name.rpartition(".")
-    params = {
-        "callable": callable_name, "path": path, "args": args, "kwargs": kwargs,
-        "class_args": [], "class_kwargs": {},
-    }  # fmt: skip
-    return json.dumps(["run", params]).encode()
+    return e.call(path, callable_name, *args, **kwargs)

@@ -6,13 +6,12 @@ import json
 
 import pytest
 
-from franca.protocols.eventmq import admin, zmtp
-from franca.protocols.eventmq.service import EventmqSettings
+from franca.protocols.eventmq import admin_commands, zmtp
+from franca.protocols.eventmq.settings import EventmqSettings
 from tests.protocols.eventmq.puppet import VERSION, Puppet, World
 
 
-def test_status_counts_and_ages() -> None:
-    world = World()
+def test_status_counts_and_ages(world: World) -> None:
     worker, client = world.worker((10, "a"), (10, "default"), slots=2, identity=b"w"), world.peer()
     client.request("1", "a")
     world.pass_time(2_000, worker)
@@ -30,8 +29,7 @@ def test_status_counts_and_ages() -> None:
     }
 
 
-def test_workers_are_shown_with_their_queues_slots_and_last_word() -> None:
-    world = World()
+def test_workers_are_shown_with_their_queues_slots_and_last_word(world: World) -> None:
     world.worker((10, "default"), slots=2, identity=b"light")
     world.worker((20, "default"), (5, "email"), slots=1, identity=b"heavy")
     shown = world.peer().ask("ROUTER_SHOW_WORKERS")
@@ -46,8 +44,7 @@ def test_workers_are_shown_with_their_queues_slots_and_last_word() -> None:
     }
 
 
-def test_schedulers_are_shown() -> None:
-    world = World()
+def test_schedulers_are_shown(world: World) -> None:
     world.worker(role="scheduler", identity=b"s")
     shown = world.peer().ask("ROUTER_SHOW_SCHEDULERS")
     assert list(shown["connected_schedulers"]) == ["s"]
@@ -66,7 +63,7 @@ def test_hello_is_not_answered() -> None:
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> World:
     """A server with 40 queues that have a job each, of which a turn lists ten."""
-    monkeypatch.setattr(admin, "SLICE", 10)
+    monkeypatch.setattr(admin_commands, "SLICE", 10)
     world = World()
     names = [f"q{number}" for number in range(40)]
     world.worker(*((10, name) for name in names), identity=b"w")
@@ -120,8 +117,7 @@ def test_who_leaves_before_the_answer_holds_up_nobody(busy: World) -> None:
     begin(busy, other)
     gone.link.close()
     busy.run()
-    assert len(other.heard()) == 1
-    assert not busy.service.listings
+    assert (len(other.heard()), busy.service.listings) == (1, {})
 
 
 def test_who_cannot_go_on_is_overtaken(busy: World) -> None:
@@ -141,10 +137,8 @@ def test_who_cannot_go_on_is_overtaken(busy: World) -> None:
     assert len(stuck.heard()) == 1
 
 
-def test_an_answer_ends_where_it_is_long_enough(
-    busy: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(admin, "LIST_BYTES_MAX", 300)
+def test_an_answer_ends_where_it_is_enough(busy: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_commands, "LIST_BYTES_MAX", 300)
     asker = busy.peer()
     status = asker.ask("STATUS")
     assert 1 < len(status["waiting_messages_by_queue"]) < 20
@@ -161,47 +155,35 @@ def test_an_answer_ends_where_it_is_long_enough(
 # -- stopping ----------------------------------------------------------------------------------------
 
 
-def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server() -> None:
-    world = World()
+def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server(world: World) -> None:
     admin = world.peer()
     admin.say("HELLO")
     admin.say("STATUS")
     admin.heard()
     msgid = admin.say("DISCONNECT").decode()
-    assert admin.words() == [("ACK", msgid)]
-    assert world.stop_requests == 1
+    assert (admin.words(), world.stops) == ([("ACK", msgid)], 1)
 
 
 @pytest.mark.parametrize(
     ("allowed", "local", "stops"),
-    [
-        ("loopback", True, 1),
-        ("loopback", False, 0),
-        ("never", True, 0),
-        ("all", False, 1),
-    ],
+    [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
-def test_the_server_is_stopped_by_whom_the_settings_allow(
-    allowed: str, local: bool, stops: int
-) -> None:
+def test_who_may_stop_the_server_is_a_setting(allowed: str, local: bool, stops: int) -> None:
     world = World(settings=EventmqSettings(remote_shutdown=allowed))
     world.peer(local=local).say("DISCONNECT")
-    assert world.stop_requests == stops
+    assert world.stops == stops
 
 
-def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it() -> None:
-    world = World()
+def test_a_client_or_a_worker_that_leaves_takes_nobody_with_it(world: World) -> None:
     client, worker = world.peer(), world.worker(slots=1)
     client.request()
     client.heard()
     client.say("DISCONNECT")
     worker.say("DISCONNECT")
-    assert client.words() == [("KBYE",)]
-    assert world.stop_requests == 0
+    assert (client.words(), world.stops) == ([("KBYE",)], 0)
 
 
-def test_whoever_was_a_worker_or_a_client_once_stops_no_server() -> None:
-    world = World()
+def test_whoever_was_a_worker_or_a_client_once_stops_no_server(world: World) -> None:
     client, worker, scheduler = world.peer(), world.worker(), world.worker(role="scheduler")
     client.request()
     client.say("KBYE")
@@ -212,4 +194,4 @@ def test_whoever_was_a_worker_or_a_client_once_stops_no_server() -> None:
     refused = world.peer()
     refused.say("INFORM", "", "dancer")
     refused.say("DISCONNECT")
-    assert world.stop_requests == 0
+    assert world.stops == 0

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from franca.protocols.bodies import JSON_CALL, as_json_args
-from franca.protocols.eventmq.results import as_stranger_knows_it
+from franca.protocols.eventmq.results import bare_value
 from tests.protocols.eventmq.puppet import call
 
 
@@ -42,4 +42,4 @@ def test_a_call_is_shown_to_others_as_its_arguments(body: bytes, args: bytes) ->
     ],
 )
 def test_a_result_is_shown_to_others_as_its_bare_value(result: bytes, shown: bytes) -> None:
-    assert as_stranger_knows_it(result) == shown
+    assert bare_value(result) == shown

@@ -7,13 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from franca.core.broker import Broker
 from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob
-from franca.core.ready import Queue
-from franca.protocols.eventmq import hands, scheduler, service, workers, zmtp
-from franca.protocols.eventmq.job import wished_queue
+from franca.core.queues import Queue, Queues
+from franca.protocols.eventmq import schedules, service, worker_commands, workers, zmtp
+from franca.protocols.eventmq.jobs import intended_queue
 from tests.protocols.eventmq.puppet import VERSION, World, call
 
 READY = zmtp.message([b"", VERSION, b"READY", b"i"])
@@ -28,59 +27,55 @@ def requests(world: World, count: int, body: bytes = b"") -> None:
 # -- slots ---------------------------------------------------------------------------------------------
 
 
-def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time() -> None:
-    world = World()
+def test_a_worker_with_many_slots_is_given_some_jobs_at_a_time(world: World) -> None:
     worker = world.worker(slots=300)
     world.broker.pause("default")
     requests(world, 250)
     world.broker.resume("default", world.now)
     world.engine.deliver(world.now)
-    assert 1 <= world.broker.leased <= hands.ASKED_AT_ONCE + 1
+    assert 1 <= world.broker.leases.count <= workers.ASKED_AT_ONCE + 1
     world.run()
     assert len(worker.given()) == 250
 
 
-def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns() -> None:
-    world = World()
+def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns(world: World) -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     assert len(first.given()) == 400
     second = world.worker(slots=400)
-    world.engine.close_link(first.link, world.now, unheard=False)
+    world.engine.close_link(first.link, world.now, undelivered=False)
     turns: list[int] = []
     while not turns or world.engine.has_input():
         turns.append(len([m for m in second.link.out if b"REQUEST" in m]))
         world.listen()
         world.engine.turn(world.now)
-    assert max(turns) <= hands.ASKED_AT_ONCE + 1
+    assert max(turns) <= workers.ASKED_AT_ONCE + 1
     world.run()
     assert len(second.given()) == 400
 
 
-def test_with_many_queues_fewer_are_given_at_a_time() -> None:
-    world = World()
+def test_with_many_queues_fewer_are_given_at_a_time(world: World) -> None:
     names = [(10, f"q{number}") for number in range(640)]
     few, many = world.worker((10, "a")), world.worker(*names)
-    assert few.link.conversation.hands._at_once == 64  # type: ignore[attr-defined]
-    assert many.link.conversation.hands._at_once == 5  # type: ignore[attr-defined]
+    assert few.link.conversation.worker._at_once == 64  # type: ignore[attr-defined]
+    assert many.link.conversation.worker._at_once == 5  # type: ignore[attr-defined]
 
 
-def test_ready_while_more_is_asked_for_takes_no_second_share() -> None:
-    world = World()
+def test_ready_while_more_is_asked_for_takes_no_second_share(world: World) -> None:
     first = world.worker(slots=400)
     requests(world, 400)
     second = world.worker(slots=200)
-    world.engine.close_link(first.link, world.now, unheard=False)
+    world.engine.close_link(first.link, world.now, undelivered=False)
     world.engine.received(second.link, READY * 60)
     before = len(second.link.out)
     world.engine.turn(world.now)
-    assert len(second.link.out) - before <= 2 * hands.ASKED_AT_ONCE
+    assert len(second.link.out) - before <= 2 * workers.ASKED_AT_ONCE
     world.run()
     assert len(second.given()) == 260
 
 
 def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "SLOTS_MAX", 5)
+    monkeypatch.setattr(workers, "SLOTS_MAX", 5)
     world = World()
     worker = world.worker(slots=5)
     requests(world, 20)
@@ -92,10 +87,8 @@ def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPa
     assert len(worker.given()) == 1
 
 
-def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(hands, "SPARED_MAX", 3)
+def test_of_very_many_jobs_of_a_dead_worker_some_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "RELEASED_MAX", 3)
     world = World()
     worker = world.worker(slots=20)
     requests(world, 10)
@@ -109,18 +102,17 @@ def test_of_very_many_jobs_of_a_dead_worker_some_are_spared(
 
 
 def test_an_inform_of_queues_for_which_there_is_no_room_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
     worker = world.worker((10, "default"), slots=1, identity=b"w")
-    known = Broker.queue
+    known = Queues.listed
 
-    def queue(broker: Broker, name: str) -> Queue:
+    def queue(queues: Queues, name: str) -> Queue:
         if name.startswith("new"):
             raise TooMuch("there are too many queues")
-        return known(broker, name)
+        return known(queues, name)
 
-    monkeypatch.setattr(Broker, "queue", queue)
+    monkeypatch.setattr(Queues, "listed", queue)
     worker.say("INFORM", '[[10, "default"], [10, "new"]]', "worker")
     assert worker.heard() == []
     assert "too many queues" in world.engine.notices[-1].reason
@@ -135,15 +127,13 @@ def test_a_worker_that_informs_again_is_counted_once() -> None:
     world = World(limits=Limits(offered_bytes=2_000))
     worker = world.worker(*queues)
     worker.say("INFORM", json.dumps(queues), "worker")
-    assert [words[0] for words in worker.words()] == ["ACK"]
-    assert world.service.refused == 0
+    assert ([words[0] for words in worker.words()], world.service.refused) == (["ACK"], 0)
 
 
 # -- names ---------------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_informs_again_keeps_its_name() -> None:
-    world = World()
+def test_a_worker_that_informs_again_keeps_its_name(world: World) -> None:
     bob = world.worker(identity=b"bob")
     for role in ("worker", "scheduler", "worker"):
         bob.say("INFORM", "", role)
@@ -151,18 +141,18 @@ def test_a_worker_that_informs_again_keeps_its_name() -> None:
     other = world.worker(identity=b"bob")
     assert len(world.peer().ask("ROUTER_SHOW_WORKERS")["connected_workers"]) == 2
     bob.hang_up()
-    members = world.service.workers_here
-    assert members.by_name("bob") is None
+    registry = world.service.workers_here
+    assert "bob" not in registry.by_name
     other.say("INFORM", "", "worker")
-    assert members.by_name("bob") in members.all
-    assert len(members._by_name) == len(members._by_holder) == 1
+    assert list(registry.by_name) == ["bob"]
+    assert list(registry.all.values()) == [registry.by_name["bob"]]
 
 
 # -- heartbeats ----------------------------------------------------------------------------------------
 
 
 def test_heartbeats_to_many_are_sent_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "TOLD_AT_ONCE", 4)
+    monkeypatch.setattr(service, "BEATS_AT_ONCE", 4)
     world = World()
     peers = [world.worker() for _ in range(10)]
     world.pass_time(4_000, *peers)
@@ -173,13 +163,10 @@ def test_heartbeats_to_many_are_sent_over_several_ticks(monkeypatch: pytest.Monk
         world.now += 50
         world.run()
         told.append(sum(len(peer.heard()) for peer in peers))
-    assert max(told) == 4
-    assert sum(told) == 10
+    assert (max(told), sum(told)) == (4, 10)
 
 
-def test_many_who_fall_silent_are_let_go_of_over_several_ticks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_many_silent_peers_are_dropped_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "LOST_AT_ONCE", 3)
     world = World()
     peers = [world.worker() for _ in range(8)]
@@ -194,14 +181,13 @@ def test_many_who_fall_silent_are_let_go_of_over_several_ticks(
 
 
 def test_there_are_only_so_many_schedulers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hands, "SCHEDULERS_MAX", 2)
+    monkeypatch.setattr(worker_commands, "SCHEDULERS_MAX", 2)
     world = World()
     for _ in range(2):
         world.worker(role="scheduler")
     third = world.peer()
     third.say("INFORM", "", "scheduler")
-    assert third.heard() == []
-    assert world.service.refused == 1
+    assert (third.heard(), world.service.refused) == ([], 1)
 
 
 # -- rules ---------------------------------------------------------------------------------------------
@@ -216,16 +202,15 @@ def test_rules_are_found_by_the_queue_that_they_wish_for(monkeypatch: pytest.Mon
 
     def look_at(new: NewJob) -> str:
         looked_at.append(new)
-        return wished_queue(new)
+        return intended_queue(new)
 
-    monkeypatch.setattr(scheduler, "wished_queue", look_at)
+    monkeypatch.setattr(schedules, "intended_queue", look_at)
     for number in range(50):
         wish = f"wish{number % 25}"
         client.say("SCHEDULE", wish, "nohaste", "60", call("a.b", number), "")
     looked_at.clear()
     world.worker((10, "wish3"), (10, "other"))
-    assert len(looked_at) == 2
-    assert sum(rule.job.queue == "wish3" for rule in rules.values()) == 2
+    assert (len(looked_at), sum(rule.job.queue == "wish3" for rule in rules.values())) == (2, 2)
     client.say("SCHEDULE", "later", "nohaste", "60", call("a.b", 4), "")  # it wished for wish4
     world.worker((10, "wish4"))
     assert sum(rule.job.queue == "wish4" for rule in rules.values()) == 1
@@ -236,14 +221,14 @@ def test_rules_are_found_by_the_queue_that_they_wish_for(monkeypatch: pytest.Mon
 
 
 def test_wishes_of_rules_that_have_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "STALE_MAX", 10)
+    monkeypatch.setattr(schedules, "STALE_MAX", 10)
     world = World(limits=Limits(rules_max=5))
     client = world.peer()
     world.worker((10, "first"))
     for number in range(100):
         body = call("a.b", number)
         client.say("SCHEDULE", f"wish{number}", "nohaste", "60", body, "")
-        assert world.service.scheduling._wished <= 21
+        assert world.service.schedules._noted <= 21
         if number < 99:
             client.say("UNSCHEDULE", "", "", "60", body, "")
     world.worker((10, "wish99"))
@@ -251,10 +236,8 @@ def test_wishes_of_rules_that_have_gone_are_forgotten(monkeypatch: pytest.Monkey
     assert rule.job.queue == "wish99"
 
 
-def test_many_rules_with_one_wish_have_it_fulfilled_over_several_ticks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(scheduler, "ADOPTED_AT_ONCE", 5)
+def test_many_rules_with_one_wish_run_over_several_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedules, "ADOPTED_AT_ONCE", 5)
     world = World()
     client = world.peer()
     for number in range(22):

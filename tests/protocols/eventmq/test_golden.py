@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from random import Random
 
-from franca.protocols.eventmq.wire import Voice
+from franca.protocols.eventmq.wire import Encoder
 from tests.protocols.eventmq.puppet import World
 
 
@@ -21,9 +21,8 @@ BODY = (
 )
 
 
-def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
-    world = World()
-    stem = world.service.voice.name[:24]
+def test_a_job_from_client_to_worker_and_back_byte_by_byte(world: World) -> None:
+    stem = world.service.encoder.name[:24]
 
     def own(count: int) -> bytes:
         return frame(stem + b"%012x" % count)
@@ -44,7 +43,7 @@ def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
     request = frame(ID) + frame(b"default") + frame(b"reply-requested") + frame(BODY, 0)
     client.send(HEAD + frame(b"REQUEST") + request)
     assert worker.unread == HEAD + frame(b"REQUEST") + request
-    count = int(next(world.service.voice._ids)[-12:], 16) - 1  # which nobody is told now
+    count = int(next(world.service.encoder._ids)[-12:], 16) - 1  # which nobody is told now
     assert client.unread == HEAD + frame(b"REPLY") + own(count) + frame(ID, 0)
     client.unread.clear()
 
@@ -53,8 +52,7 @@ def test_a_job_from_client_to_worker_and_back_byte_by_byte() -> None:
     assert client.unread == HEAD + frame(b"REPLY") + own(count + 2) + reply
 
 
-def test_the_servers_ids_look_like_those_of_the_original() -> None:
-    world = World()
+def test_the_servers_ids_look_like_those_of_the_original(world: World) -> None:
 
     worker = world.worker()
     world.pass_time(7_000, worker)
@@ -65,8 +63,8 @@ def test_the_servers_ids_look_like_those_of_the_original() -> None:
 
 
 def test_the_servers_ids_count_on_where_more_than_their_last_digits_change() -> None:
-    voice = Voice(Random(1))
+    encoder = Encoder(Random(1))
 
-    stem = voice.name[:-12]
-    said = [voice.handed_over(b"")[-38:-2] for _ in range(3 * 16**3)]
+    stem = encoder.name[:-12]
+    said = [encoder.handed_over(b"")[-38:-2] for _ in range(3 * 16**3)]
     assert said == [b"%b%012x" % (stem, number) for number in range(1, len(said) + 1)]

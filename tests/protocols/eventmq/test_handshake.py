@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.protocols.eventmq import zmtp
-from tests.protocols.eventmq.puppet import World
+from tests.protocols.eventmq.puppet import Puppet, World
 
 
 def test_nothing_is_said_before_the_peer_has_signed() -> None:
@@ -20,13 +20,11 @@ def test_the_handshake_may_come_byte_by_byte() -> None:
     peer = World().stranger()
     for byte in zmtp.GREETING + zmtp.ready(b"DEALER", b"me"):
         peer.send(bytes((byte,)))
-    assert peer.link.known
-    assert not peer.is_hung_up
+    assert (peer.link.known, peer.is_hung_up) == (True, False)
     peer.read_handshake()
 
 
-def test_a_first_message_may_come_with_the_handshake() -> None:
-    world = World()
+def test_a_first_message_may_come_with_the_handshake(world: World) -> None:
     peer = world.stranger()
     status = zmtp.message([b"", b"eMQP/1.0", b"STATUS", b"id"])
     peer.send(zmtp.GREETING + zmtp.ready(b"DEALER") + status)
@@ -41,8 +39,7 @@ def test_who_speaks_another_protocol_is_hung_up_on_without_a_word(data: bytes) -
     for door in ("eventmq", "eventmq_publish", "eventmq_subscribe"):
         peer = World().stranger(door)
         peer.send(data)
-        assert peer.is_hung_up
-        assert peer.unread == b""
+        assert (peer.is_hung_up, bytes(peer.unread)) == (True, b"")
 
 
 @pytest.mark.parametrize("socket_type", [b"DEALER", b"REQ", b"ROUTER", b"dealer"])
@@ -94,16 +91,14 @@ def test_a_ping_is_answered_before_and_after_ready() -> None:
     assert peer.commands == [b"\x04PONGone", b"\x04PONGtwo"]
 
 
-def test_an_error_of_the_peer_ends_the_dialogue_and_other_commands_do_not() -> None:
-    peer = World().peer()
+def test_an_error_of_the_peer_ends_the_dialogue_and_other_commands_do_not(peer: Puppet) -> None:
     peer.send(zmtp.command(b"PONG") + zmtp.command(b"NEWS", b"x"))
     assert not peer.is_hung_up
     peer.send(zmtp.error(b"no"))
     assert peer.is_hung_up
 
 
-def test_any_identity_is_accepted_and_one_may_be_used_twice() -> None:
-    world = World()
+def test_any_identity_is_accepted_and_one_may_be_used_twice(world: World) -> None:
     identity = b"\x00\xab\xcd\xef\x01"
     first = world.worker((10, "default"), slots=1, identity=identity)
     second = world.worker((10, "default"), slots=1, identity=identity)
@@ -115,16 +110,13 @@ def test_any_identity_is_accepted_and_one_may_be_used_twice() -> None:
     assert len(names) == 2
 
 
-def test_who_connects_and_says_nothing_of_eventmq_is_not_sent_away() -> None:
+def test_who_connects_and_sends_no_eventmq_message_is_kept(peer: Puppet, world: World) -> None:
     """A client may connect long before its first job; hanging up could lose that one."""
-    world = World()
-    peer = world.peer()
     world.pass_time(60_000, step=1_000)
     assert not peer.is_hung_up
 
 
-def test_who_never_finishes_the_handshake_is() -> None:
-    world = World()
+def test_who_never_finishes_the_handshake_is(world: World) -> None:
     peer = world.stranger()
     peer.send(zmtp.GREETING)
     world.pass_time(10_000, step=500)

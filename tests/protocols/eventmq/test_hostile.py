@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from franca.core.limits import Limits
 from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import SKIPPED_BYTES_MAX
-from franca.protocols.eventmq.headers import TermsReader
-from franca.protocols.eventmq.queues import BadQueues, read_queues
-from tests.protocols.eventmq.puppet import VERSION, World
+from franca.protocols.eventmq.texts import Unfit, read_queues, terms_of
+from franca.protocols.eventmq.zmtp import SKIPPED_BYTES_MAX
+from tests.protocols.eventmq.puppet import VERSION, Puppet, World
 
 COMMANDS = [
     b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH",
@@ -62,12 +61,12 @@ def test_no_sequence_of_messages_breaks_it(said: list[list[bytes]], wait: int) -
 @given(st.text("{}[]()'\"\\,: \n0123456789.eExXabftnTFuN_-+\ud7ff\U0001f600\x00", max_size=60))
 def test_no_text_breaks_a_reader(text: str) -> None:
     raw = text.encode()
-    TermsReader().of(raw)
+    terms_of(raw)
     for read in (raw, raw + b"\xff", b"[" + raw, b"{" + raw + b"}"):
-        TermsReader().of(read)
+        terms_of(read)
         try:
             queues = read_queues(read, 1_024)
-        except BadQueues:
+        except Unfit:
             continue
         assert all(type(name) is str and text_of(raw_of(name)) == name for _, name in queues)
 
@@ -111,8 +110,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     assert flooder.link.conversation.unread() == 0
 
 
-def test_a_list_takes_a_turn_of_its_own() -> None:
-    world = World()
+def test_a_list_takes_a_turn_of_its_own(world: World) -> None:
     asker = world.peer()
     status = zmtp.message([b"", VERSION, b"STATUS", b"i"])
     world.engine.received(asker.link, status * 20)
@@ -156,8 +154,7 @@ def test_usual_requests_share_a_turn() -> None:
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_subscribe"])
-def test_commands_have_their_share_of_a_turn_too(door: str) -> None:
-    world = World()
+def test_commands_have_their_share_of_a_turn_too(world: World, door: str) -> None:
     peer = world.peer(b"DEALER" if door == "eventmq" else b"SUB", door=door)
     begun = zmtp.more(b"") + zmtp.more(VERSION) + zmtp.more(b"HEARTBEAT")
     end = zmtp.last(b"i")
@@ -176,8 +173,7 @@ def test_commands_have_their_share_of_a_turn_too(door: str) -> None:
         peer.commands.clear()
 
 
-def test_ready_said_very_often_is_no_more_than_so_many_slots() -> None:
-    world = World()
+def test_ready_said_very_often_is_no_more_than_so_many_slots(world: World) -> None:
     worker = world.worker(identity=b"w")
     ready = zmtp.message([b"", VERSION, b"READY", b"i"])
     worker.send(ready * 12_000)
@@ -185,17 +181,13 @@ def test_ready_said_very_often_is_no_more_than_so_many_slots() -> None:
     assert shown["connected_workers"]["w"]["available_slots"] == 10_000
 
 
-def test_a_frame_of_a_size_that_nobody_can_mean_ends_the_dialogue_at_its_head() -> None:
-    world = World()
-    peer = world.peer()
+def test_a_frame_of_absurd_size_ends_the_dialogue_at_its_head(peer: Puppet, world: World) -> None:
     peer.send(b"\x02" + (SKIPPED_BYTES_MAX + 1).to_bytes(8, "big"))
     assert peer.is_hung_up
     assert "1073741825" in world.engine.notices[-1].reason
 
 
-def test_who_never_finishes_a_message_is_hung_up_on() -> None:
-    world = World()
-    peer = world.peer()
+def test_who_never_finishes_a_message_is_hung_up_on(world: World, peer: Puppet) -> None:
     peer.send(zmtp.more(b"") + zmtp.more(VERSION))
     world.pass_time(40_000, step=500)
     assert peer.is_hung_up

@@ -5,41 +5,34 @@ from __future__ import annotations
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.eventmq import publish, zmtp
+from franca.protocols.eventmq import topics, zmtp
 from tests.protocols.eventmq.puppet import VERSION, World
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_publish"])
-def test_a_message_reaches_every_subscriber_whose_prefix_matches(door: str) -> None:
-    world = World()
+def test_a_message_reaches_every_subscriber_whose_prefix_matches(world: World, door: str) -> None:
     exact, prefix, everything = (world.subscriber(t) for t in (b"news.de", b"news", b""))
-    other = world.subscriber(b"newsy")
-    publisher = world.peer(door=door)
+    other, publisher = world.subscriber(b"newsy"), world.peer(door=door)
     publisher.say("PUBLISH", "news.de", '"hello"')
     for subscriber in (exact, prefix, everything):
         assert subscriber.heard() == [[b"news.de", b'"hello"']]
-    assert other.heard() == []
-    assert publisher.heard() == []
+    assert (other.heard(), publisher.heard()) == ([], [])
 
 
-def test_the_documents_form_has_headers_in_between() -> None:
-    world = World()
+def test_the_documents_form_has_headers_in_between(world: World) -> None:
     subscriber = world.subscriber(b"t")
     world.peer().say("PUBLISH", "topic", "header", "message")
     assert subscriber.heard() == [[b"topic", b"message"]]
 
 
-def test_several_topics_of_one_subscriber_bring_a_message_once() -> None:
-    world = World()
-    subscriber = world.subscriber(b"a", b"ab", b"b")
-    publisher = world.peer()
+def test_several_topics_of_one_subscriber_bring_a_message_once(world: World) -> None:
+    subscriber, publisher = world.subscriber(b"a", b"ab", b"b"), world.peer()
     for topic in ("abc", "b", "c"):
         publisher.say("PUBLISH", topic, "x")
     assert [m[0] for m in subscriber.heard()] == [b"abc", b"b"]
 
 
-def test_a_subscription_that_is_cancelled_is_over_when_all_its_twins_are() -> None:
-    world = World()
+def test_a_subscription_that_is_cancelled_is_over_when_all_its_twins_are(world: World) -> None:
     subscriber, publisher = world.subscriber(b"a", b"a"), world.peer()
     subscriber.send(zmtp.message([b"\x00a"]))
     publisher.say("PUBLISH", "a", "1")
@@ -48,8 +41,7 @@ def test_a_subscription_that_is_cancelled_is_over_when_all_its_twins_are() -> No
     assert subscriber.heard() == [[b"a", b"1"]]
 
 
-def test_newer_peers_subscribe_by_commands() -> None:
-    world = World()
+def test_newer_peers_subscribe_by_commands(world: World) -> None:
     subscriber, publisher = world.subscriber(), world.peer()
     subscriber.send(zmtp.command(b"SUBSCRIBE", b"a"))
     publisher.say("PUBLISH", "a", "1")
@@ -58,51 +50,44 @@ def test_newer_peers_subscribe_by_commands() -> None:
     assert subscriber.heard() == [[b"a", b"1"]]
 
 
-def test_who_does_not_read_loses_messages_and_holds_up_nobody() -> None:
-    world = World()
+def test_who_does_not_read_loses_messages_and_holds_up_nobody(world: World) -> None:
     slow, other, publisher = world.subscriber(b""), world.subscriber(b""), world.peer()
     slow.link.full = True
     publisher.say("PUBLISH", "a", "1")
     slow.link.full = False
     publisher.say("PUBLISH", "a", "2")
     assert slow.heard() == [[b"a", b"2"]]
-    assert len(other.heard()) == 2
-    assert world.service.topics.dropped == 1
+    assert (len(other.heard()), world.service.topics.dropped) == (2, 1)
 
 
-def test_who_hung_up_is_forgotten() -> None:
-    world = World()
+def test_who_hung_up_is_forgotten(world: World) -> None:
     subscriber = world.subscriber(b"")
     subscriber.hang_up()
     world.peer().say("PUBLISH", "a", "1")
-    assert world.service.topics.bytes == 0
-    assert world.service.topics._subscribers == {}
+    assert (world.service.topics.bytes, world.service.topics._subscribers) == (0, {})
 
 
-def test_a_large_message_is_whole() -> None:
-    world = World()
+def test_a_large_message_is_whole(world: World) -> None:
     subscriber = world.subscriber(b"big")
     world.peer().say("PUBLISH", "big" * 100, b"x" * 3_000_000)
     assert subscriber.heard() == [[b"big" * 100, b"x" * 3_000_000]]
 
 
 def test_too_many_or_too_long_topics_are_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TOPICS_MAX", 3)
+    monkeypatch.setattr(topics, "TOPICS_MAX", 3)
     world = World()
     assert not world.subscriber(b"1", b"2", b"3").is_hung_up
     assert world.subscriber(b"1", b"2", b"3", b"4").is_hung_up
     assert world.subscriber(b"x" * 1_025).is_hung_up
 
 
-def test_a_subscribers_other_messages_mean_nothing() -> None:
-    world = World()
+def test_a_subscribers_other_messages_mean_nothing(world: World) -> None:
     subscriber = world.subscriber(b"a")
     subscriber.send(zmtp.message([b"\x02what", b"else"]) + zmtp.message([b""]))
     assert not subscriber.is_hung_up
 
 
-def test_all_who_hear_a_large_message_share_it() -> None:
-    world = World()
+def test_all_who_hear_a_large_message_share_it(world: World) -> None:
     subscribers = [world.subscriber(b"a", b"") for _ in range(3)]
     body = b"x" * 100_000
     world.service.topics.publish(b"a", body, world.now)
@@ -115,8 +100,7 @@ def test_all_subscriptions_together_are_bounded_and_freed() -> None:
     one = world.subscriber(b"a", b"b", b"c")
     assert world.service.topics.bytes <= 1_000
     two = world.subscriber(b"d")
-    assert two.is_hung_up
-    assert not one.is_hung_up
+    assert (two.is_hung_up, one.is_hung_up) == (True, False)
     one.send(zmtp.message([b"\x00a"]))
     assert not world.subscriber(b"d").is_hung_up
 
@@ -136,8 +120,7 @@ def unsent(world: World) -> int:
     return sum(sum(map(len, link.out)) for link in world.engine.links)
 
 
-def test_all_who_hear_a_message_share_it_unless_it_is_very_short() -> None:
-    world = World()
+def test_all_who_hear_a_message_share_it_unless_it_is_very_short(world: World) -> None:
     one, two = world.subscriber(b""), world.subscriber(b"")
     world.service.topics.publish(b"a", b"x" * 600, world.now)
     world.service.topics.publish(b"a", b"y" * 600, world.now)
@@ -148,7 +131,7 @@ def test_all_who_hear_a_message_share_it_unless_it_is_very_short() -> None:
 
 
 def test_a_turn_tells_so_much_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TURN_WORK", 40_000)
+    monkeypatch.setattr(topics, "TURN_WORK", 40_000)
     world = World()
     subscribers = [world.subscriber(b"") for _ in range(30)]
     publishers = [world.peer() for _ in range(3)]
@@ -182,12 +165,10 @@ def test_what_one_subscriber_is_told_in_one_turn_is_bounded_and_nothing_is_lost(
         world.engine.turn(world.now)
         assert unsent(world) <= 100_000
         world.listen()
-    assert len(subscriber.heard()) == 100
-    assert world.service.topics.dropped == 0
+    assert (len(subscriber.heard()), world.service.topics.dropped) == (100, 0)
 
 
-def test_one_publisher_with_much_to_say_lets_others_speak() -> None:
-    world = World()
+def test_one_publisher_with_much_to_say_lets_others_speak(world: World) -> None:
     for _ in range(70):
         world.subscriber(b"")
     publisher = world.peer()
@@ -199,7 +180,7 @@ def test_one_publisher_with_much_to_say_lets_others_speak() -> None:
 
 
 def test_what_a_publisher_said_before_it_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TURN_WORK", 10_000)
+    monkeypatch.setattr(topics, "TURN_WORK", 10_000)
     world = World()
     subscribers = [world.subscriber(b"") for _ in range(9)]
     publisher = world.peer()
@@ -210,7 +191,7 @@ def test_what_a_publisher_said_before_it_left_is_told(monkeypatch: pytest.Monkey
 
 
 def test_a_message_that_waits_counts_as_unread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "TURN_WORK", 1)
+    monkeypatch.setattr(topics, "TURN_WORK", 1)
     world = World()
     for _ in range(2):
         world.subscriber(b"")

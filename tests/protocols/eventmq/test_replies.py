@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from franca.core.model import State
-from tests.protocols.eventmq.puppet import World, call
+from tests.protocols.eventmq.puppet import Puppet, World, call
 
 # -- replies ------------------------------------------------------------------------------------------
 
 
-def test_a_reply_of_somebody_else_changes_nothing() -> None:
-    world = World()
+def test_a_reply_of_somebody_else_changes_nothing(world: World) -> None:
     worker, other = world.worker(slots=1), world.worker()
     world.peer().request()
     given = worker.take()
@@ -19,36 +18,30 @@ def test_a_reply_of_somebody_else_changes_nothing() -> None:
     assert world.job().state is State.LEASED
 
 
-def test_the_documents_reply_is_to_its_own_id_or_to_the_only_job() -> None:
-    world = World()
+def test_the_documents_reply_is_to_its_own_id_or_to_the_only_job(world: World) -> None:
     worker, client = world.worker(slots=4), world.peer()
     client.request("1")
     client.request("2")
     one, _ = worker.given()
     worker.say("REPLY", "x")
-    assert world.service.refused == 1
-    assert len(world.jobs()) == 2
+    assert (world.service.refused, len(world.jobs())) == (1, 2)
     worker.say("REPLY", "x", msgid=one.msgid)
     assert [job.body for job in world.jobs()] == [b"2"]
     worker.say("REPLY", "x")
     assert world.jobs() == []
 
 
-def test_a_worker_that_comes_back_may_still_report_what_nobody_else_was_given() -> None:
-    world = World()
+def test_a_worker_that_comes_back_may_still_report_what_nobody_else_was_given(world: World) -> None:
     lost, client = world.worker(slots=1), world.peer()
     client.request(headers="reply-requested")
     given = lost.take()
     lost.hang_up()
     back = world.worker()
     back.done(given, ready=False)
-    assert client.replies()[-1][0] == '{"value": 1}'
-    assert world.jobs() == []
+    assert (client.replies()[-1][0], world.jobs()) == ('{"value": 1}', [])
 
 
-def test_so_may_one_that_the_server_forgot_in_a_restart() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_so_may_one_that_the_server_forgot_in_a_restart(world: World, worker: Puppet) -> None:
     world.peer().request(call())
     given = worker.take()
     world = world.restarted()
@@ -57,8 +50,7 @@ def test_so_may_one_that_the_server_forgot_in_a_restart() -> None:
     assert world.jobs() == []
 
 
-def test_but_not_what_another_has_been_given_since_nor_a_failure() -> None:
-    world = World()
+def test_but_not_what_another_has_been_given_since_nor_a_failure(world: World) -> None:
     lost = world.worker(slots=1)
     world.peer().request()
     given = lost.take()
@@ -74,9 +66,8 @@ def test_but_not_what_another_has_been_given_since_nor_a_failure() -> None:
     assert world.jobs() == []
 
 
-def test_a_worker_that_begins_anew_reports_what_its_ghost_still_holds() -> None:
+def test_a_worker_that_begins_anew_reports_what_its_ghost_still_holds(world: World) -> None:
     """Its old connection stays open in the processes that it forked."""
-    world = World()
     ghost, client = world.worker(slots=1), world.peer()
     client.request(headers="reply-requested")
     given = ghost.take()
@@ -86,12 +77,10 @@ def test_a_worker_that_begins_anew_reports_what_its_ghost_still_holds() -> None:
     assert world.job().state is State.LEASED  # the other was heard only just now
     world.pass_time(3_000, again)
     again.done(given, ready=False)
-    assert client.replies()[-1][0] == '{"value": 1}'
-    assert world.jobs() == []
+    assert (client.replies()[-1][0], world.jobs()) == ('{"value": 1}', [])
 
 
-def test_but_not_what_was_given_out_more_than_once() -> None:
-    world = World()
+def test_but_not_what_was_given_out_more_than_once(world: World) -> None:
     first = world.worker(slots=1)
     world.peer().request()
     given = first.take()
@@ -105,8 +94,7 @@ def test_but_not_what_was_given_out_more_than_once() -> None:
     assert world.jobs() == []
 
 
-def test_but_not_what_a_worker_holds_that_was_heard_since() -> None:
-    world = World()
+def test_but_not_what_a_worker_holds_that_was_heard_since(world: World) -> None:
     holder = world.worker(slots=1)
     world.peer().request()
     given = holder.take()
@@ -117,8 +105,7 @@ def test_but_not_what_a_worker_holds_that_was_heard_since() -> None:
     assert world.job().state is State.LEASED
 
 
-def test_a_request_that_was_never_run_cannot_be_reported() -> None:
-    world = World()
+def test_a_request_that_was_never_run_cannot_be_reported(world: World) -> None:
     msgid = world.peer().request()
     world.worker().say("REPLY", "x", msgid)
     assert world.job().state is State.READY

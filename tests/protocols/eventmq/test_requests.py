@@ -10,32 +10,27 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
 from franca.core.names import text_of
 from franca.protocols.bodies import BYTES
-from franca.protocols.eventmq import job as intake
+from franca.protocols.eventmq import jobs as intake
 from franca.protocols.eventmq import zmtp
-from tests.protocols.eventmq.puppet import VERSION, Given, World, call
+from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
 
 # -- the usual way ---------------------------------------------------------------------------------
 
 
-def test_a_request_reaches_a_free_worker_unchanged_but_for_the_wish_for_a_reply() -> None:
-    world = World()
+def test_a_free_worker_gets_a_request_with_the_wish_for_a_reply(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
     msgid = client.request(call(), "default", "timeout:5")
     assert worker.take() == Given(msgid, b"default", b"timeout:5,reply-requested", call())
     assert client.words() == [("REPLY", msgid.decode())]
 
 
-def test_both_answers_wait_for_the_disk() -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
+def test_both_answers_wait_for_the_disk(worker: Puppet, client: Puppet) -> None:
     assert not worker.waited_for_commit
     client.request()
-    assert worker.waited_for_commit
-    assert client.waited_for_commit
+    assert (worker.waited_for_commit, client.waited_for_commit) == (True, True)
 
 
-def test_three_requests_on_two_slots_are_two_answers_and_a_third_when_a_slot_is_free() -> None:
-    world = World()
+def test_of_three_requests_on_two_slots_the_third_waits_for_a_free_slot(world: World) -> None:
     worker, client = world.worker(slots=2), world.peer()
     first, second, third = (client.request(body) for body in ("1", "2", "3"))
     assert client.replies() == [(first.decode(),), (second.decode(),)]
@@ -49,29 +44,24 @@ def test_three_requests_on_two_slots_are_two_answers_and_a_third_when_a_slot_is_
     worker.done(worker.take())
     worker.done(two)
     status = client.ask("STATUS")
-    assert status["inflight_messages_by_queue"] == {}
-    assert status["waiting_messages_by_queue"] == {}
+    assert (status["inflight_messages_by_queue"], status["waiting_messages_by_queue"]) == ({}, {})
     assert status["processed_messages_by_queue"] == {"default": 3}
 
 
-def test_a_buffered_request_outlives_the_server() -> None:
-    world = World()
+def test_a_buffered_request_outlives_the_server(world: World) -> None:
     msgid = world.peer().request(call())
     world = world.restarted()
     worker = world.worker(slots=1)
     assert worker.take() == Given(msgid, b"default", b"reply-requested", call())
 
 
-def test_a_request_from_a_client_that_is_gone_is_run_all_the_same() -> None:
-    world = World()
-    client = world.peer()
+def test_a_request_from_a_client_that_is_gone_is_still_run(client: Puppet, world: World) -> None:
     client.request(b"1")
     client.hang_up()
     assert world.worker(slots=1).take().body == b"1"
 
 
-def test_one_request_in_two_deliveries_is_one_job_while_nobody_has_run_it() -> None:
-    world = World()
+def test_one_request_in_two_deliveries_is_one_job_while_nobody_has_run_it(world: World) -> None:
     msgid = world.peer().request(call())
     again = world.peer()
     again.request(call(), msgid=msgid)
@@ -80,9 +70,7 @@ def test_one_request_in_two_deliveries_is_one_job_while_nobody_has_run_it() -> N
     assert again.replies() == [(msgid.decode(),)]
 
 
-def test_the_same_id_with_another_message_is_another_job() -> None:
-    world = World()
-    client = world.peer()
+def test_the_same_id_with_another_message_is_another_job(world: World, client: Puppet) -> None:
     msgid = client.request(b"1")
     client.request(b"2", msgid=msgid)
     worker = world.worker(slots=2)
@@ -93,8 +81,7 @@ def test_the_same_id_with_another_message_is_another_job() -> None:
     assert world.jobs() == []
 
 
-def test_a_requests_kind_is_what_it_calls() -> None:
-    world = World()
+def test_a_requests_kind_is_what_it_calls(world: World) -> None:
     world.peer().request(call("package.module:Class.method", 1))
     job = world.job()
     assert (job.kind, job.media) == ("package.module:Class.method", "json-call")
@@ -104,8 +91,7 @@ def test_a_requests_kind_is_what_it_calls() -> None:
     "body",
     [b"", b"plain", b"\xff\xfe", b'["run"]', b'["run", {"path": 1}]', b"[" * 100_000, b"NaN"],
 )
-def test_any_message_is_kept_and_handed_on_to_the_byte(body: bytes) -> None:
-    world = World()
+def test_any_message_is_kept_and_handed_on_to_the_byte(world: World, body: bytes) -> None:
     world.peer().request(body)
     assert world.job().kind == ""
     assert world.worker(slots=1).take().body == body
@@ -121,10 +107,7 @@ def test_any_message_is_kept_and_handed_on_to_the_byte(body: bytes) -> None:
         (b"job:1", b"hex:6a6f623a31"),
     ],
 )
-def test_ids_of_any_bytes_come_back_as_they_were_and_are_text_to_workers(
-    msgid: bytes, shown: bytes
-) -> None:
-    world = World()
+def test_ids_of_any_bytes_come_back_as_they_were(world: World, msgid: bytes, shown: bytes) -> None:
     worker, client = world.worker(slots=9), world.peer()
     for _ in range(2):
         client.request(msgid=msgid, headers="reply-requested")
@@ -136,9 +119,7 @@ def test_ids_of_any_bytes_come_back_as_they_were_and_are_text_to_workers(
     assert world.jobs() == []
 
 
-def test_further_frames_have_a_bound_of_their_own() -> None:
-    world = World()
-    client = world.peer()
+def test_further_frames_have_a_bound_of_their_own(world: World, client: Puppet) -> None:
     frames = ("default", "reply-requested", "x")
     client.say("REQUEST", *frames, b"m" * 32_768, b"m" * 32_768)
     assert len(world.jobs()) == 1
@@ -149,9 +130,7 @@ def test_further_frames_have_a_bound_of_their_own() -> None:
     assert "at most 65536" in json.loads(error)["error"]
 
 
-def test_further_frames_are_handed_on() -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
+def test_further_frames_are_handed_on(worker: Puppet, client: Puppet) -> None:
     client.say("REQUEST", "default", "guarantee", "body", "more", b"\xff", msgid=b"id")
     (message,) = (m for m in worker.heard() if m[2] == b"REQUEST")
     assert message[3:] == [
@@ -162,8 +141,7 @@ def test_further_frames_are_handed_on() -> None:
 # -- queues ----------------------------------------------------------------------------------------
 
 
-def test_a_request_for_a_queue_that_nobody_spoke_of_goes_to_default_under_its_own_name() -> None:
-    world = World()
+def test_a_request_for_an_unknown_queue_goes_to_default_under_its_own_name(world: World) -> None:
     worker, client = world.worker((10, "default"), slots=2), world.peer()
     for queue, shown in ((b"nowhere", b"nowhere"), (b"\xff\xfe", b"default")):
         client.request(queue=queue)
@@ -172,8 +150,7 @@ def test_a_request_for_a_queue_that_nobody_spoke_of_goes_to_default_under_its_ow
     assert {job.queue for job in world.jobs()} == {"default"}
 
 
-def test_a_queue_is_known_once_a_worker_spoke_of_it_over_restarts_too() -> None:
-    world = World()
+def test_a_queue_is_known_once_a_worker_spoke_of_it_over_restarts_too(world: World) -> None:
     world.worker((10, "email")).hang_up()
     world.peer().request(queue="email")
     world = world.restarted()
@@ -183,15 +160,13 @@ def test_a_queue_is_known_once_a_worker_spoke_of_it_over_restarts_too() -> None:
     assert len(world.worker((10, "email"), slots=2).given()) == 2
 
 
-def test_an_empty_queue_name_is_default() -> None:
-    world = World()
+def test_an_empty_queue_name_is_default(world: World) -> None:
     world.peer().request(queue="")
     assert world.worker(slots=1).take().queue == b""
 
 
-def test_jobs_go_out_as_they_came_even_in_one_piece() -> None:
+def test_jobs_go_out_as_they_came_even_in_one_piece(world: World) -> None:
     """A worker that is given a job asks for the next: it must hear of one before the next is read."""
-    world = World()
     worker, client = world.worker((10, "q"), (5, "default"), slots=2), world.peer()
     requests = [(b"m1", b"q"), (b"m2", b"default"), (b"m3", b"q")]
     client.send(
@@ -206,8 +181,7 @@ def test_jobs_go_out_as_they_came_even_in_one_piece() -> None:
 # -- envelopes --------------------------------------------------------------------------------------
 
 
-def test_an_envelope_of_sockets_in_between_is_on_every_answer() -> None:
-    world = World()
+def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
     client.send(
         zmtp.message(
@@ -227,12 +201,10 @@ def test_an_envelope_of_sockets_in_between_is_on_every_answer() -> None:
     worker.done(worker.take())
     begun, ended = client.heard()
     assert begun[:3] == ended[:3] == [b"\x00route", b"r2", b""]
-    assert (begun[4], begun[6]) == (b"REPLY", b"id")
-    assert ended[6:] == [b'{"value": 1}', b"id"]
+    assert (begun[4], begun[6], ended[6:]) == (b"REPLY", b"id", [b'{"value": 1}', b"id"])
 
 
-def test_a_delimiter_too_many_is_an_envelope_too() -> None:
-    world = World()
+def test_a_delimiter_too_many_is_an_envelope_too(world: World) -> None:
     world.worker(slots=1)
     client = world.peer(b"REQ")
     client.send(zmtp.message([b"", b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x"]))
@@ -271,9 +243,7 @@ def test_what_cannot_be_taken_is_counted_and_the_dialogue_goes_on(frames: list[b
     world = World(limits=Limits(body_bytes_max=100))
     client = world.peer()
     client.send(zmtp.message(frames))
-    assert world.service.refused == 1
-    assert len(world.engine.notices) == 1
-    assert world.jobs() == []
+    assert (world.service.refused, len(world.engine.notices), world.jobs()) == (1, 1, [])
     client.request(b"good")
     assert len(world.jobs()) == 1
 
@@ -302,8 +272,7 @@ def test_what_is_too_large_is_noted_with_its_size() -> None:
 # -- without room ---------------------------------------------------------------------------------------
 
 
-def test_without_room_on_the_disk_requests_wait_and_none_is_lost() -> None:
-    world = World()
+def test_without_room_on_the_disk_requests_wait_and_none_is_lost(world: World) -> None:
     client, other = world.peer(), world.worker(slots=1)
     world.broker.refusing_new = True
     client.request(b"1")
@@ -317,9 +286,7 @@ def test_without_room_on_the_disk_requests_wait_and_none_is_lost() -> None:
     assert [given.body for given in other.given()] == [b"1", b"2"]
 
 
-def test_a_client_that_leaves_while_it_waits_for_room_leaves_nothing() -> None:
-    world = World()
-    client = world.peer()
+def test_a_client_that_leaves_while_it_waits_leaves_nothing(client: Puppet, world: World) -> None:
     world.broker.refusing_new = True
     client.request(b"1")
     client.hang_up()
@@ -331,8 +298,7 @@ def test_a_client_that_leaves_while_it_waits_for_room_leaves_nothing() -> None:
 # -- crossing -----------------------------------------------------------------------------------------------
 
 
-def test_a_job_of_another_protocol_is_shown_as_a_call() -> None:
-    world = World()
+def test_a_job_of_another_protocol_is_shown_as_a_call(world: World) -> None:
     new = NewJob(
         "default", "os.path.basename", b'["/a/b"]', Policy(lease_ms=60_000), "jid-1", "json-args"
     )
@@ -352,8 +318,7 @@ def test_a_job_of_another_protocol_is_shown_as_a_call() -> None:
     assert world.jobs() == []
 
 
-def test_a_job_without_a_name_is_known_by_its_number() -> None:
-    world = World()
+def test_a_job_without_a_name_is_known_by_its_number(world: World) -> None:
     world.broker.submit(NewJob("default", "k", b"x", Policy()), world.now)
     worker = world.worker(slots=1)
     given = worker.take()
@@ -362,8 +327,7 @@ def test_a_job_without_a_name_is_known_by_its_number() -> None:
     assert world.jobs() == []
 
 
-def test_a_queue_whose_name_is_not_utf8_is_one_queue() -> None:
-    world = World()
+def test_a_queue_whose_name_is_not_utf8_is_one_queue(world: World) -> None:
     worker, client = world.peer(), world.peer()
     worker.say("INFORM", b"[[10, '\xff\xfe']]", "worker")
     worker.say("READY")
@@ -372,9 +336,8 @@ def test_a_queue_whose_name_is_not_utf8_is_one_queue() -> None:
     assert worker.take().queue == b"\xff\xfe"
 
 
-def test_a_request_for_an_unknown_queue_of_that_kind_is_shown_text() -> None:
+def test_a_request_for_an_unknown_queue_of_that_kind_is_shown_text(world: World) -> None:
     """A job manager dies of anything else."""
-    world = World()
     worker, client = world.worker(slots=1), world.peer()
     client.request(call(), queue=b"\xff\xfe")
     assert worker.take().queue == b"default"
@@ -390,6 +353,6 @@ def test_a_very_long_message_is_handed_on_unread(monkeypatch: pytest.MonkeyPatch
     for name, body in (("a.c", call("a.c", "x" * 1_048_576)), ("", b'["run",' + b"x" * 1_048_576)):
         client.request(body)
         (found,) = [job for job in world.jobs() if job.body == body]
-        assert (found.kind, found.media, found.policy.losses) == (name, BYTES, 2)
+        assert (found.kind, found.media, found.policy.max_losses) == (name, BYTES, 2)
         assert worker.take().body == body
         worker.say("READY")

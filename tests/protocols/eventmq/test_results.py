@@ -12,9 +12,9 @@ from franca.core.limits import Limits
 from franca.core.model import Demand, OnHangUp, State
 from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.eventmq import results
-from franca.protocols.eventmq.job import kind_of
-from franca.protocols.eventmq.results import as_stranger_knows_it, failure_in
-from tests.protocols.eventmq.puppet import World, call
+from franca.protocols.eventmq.jobs import kind_of
+from franca.protocols.eventmq.results import bare_value, failure_in
+from tests.protocols.eventmq.puppet import Puppet, World, call
 
 # -- results ----------------------------------------------------------------------------------------
 
@@ -31,27 +31,22 @@ from tests.protocols.eventmq.puppet import World, call
     ],
 )
 def test_who_asks_for_a_reply_hears_of_the_hand_over_and_then_the_result(
-    result: str, heard: str
+    worker: Puppet, client: Puppet, result: str, heard: str
 ) -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
     msgid = client.request(call(), headers="reply-requested").decode()
     assert client.words() == [("REPLY", msgid)]
     worker.done(worker.take(), result)
     assert client.words() == [("REPLY", heard, msgid)]
 
 
-def test_who_does_not_ask_hears_no_result() -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
+def test_who_does_not_ask_hears_no_result(worker: Puppet, client: Puppet) -> None:
     client.request(call())
     client.heard()
     worker.done(worker.take())
     assert client.words() == []
 
 
-def test_a_req_socket_hears_one_answer_the_result_if_it_asked_for_it() -> None:
-    world = World()
+def test_a_req_socket_hears_one_answer_the_result_if_it_asked_for_it(world: World) -> None:
     worker, client = world.worker(slots=2), world.peer(b"REQ")
     msgid = client.request(call(), headers="reply-requested").decode()
     assert client.words() == []
@@ -61,8 +56,7 @@ def test_a_req_socket_hears_one_answer_the_result_if_it_asked_for_it() -> None:
     assert client.words() == [("REPLY", msgid)]
 
 
-def test_a_job_that_is_given_up_is_an_error_to_who_waits_for_it() -> None:
-    world = World()
+def test_a_job_that_is_given_up_is_an_error_to_who_waits_for_it(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
     msgid = client.request(call(), headers="reply-requested").decode()
     client.heard()
@@ -71,9 +65,7 @@ def test_a_job_that_is_given_up_is_an_error_to_who_waits_for_it() -> None:
     assert world.job().state is State.DEAD
 
 
-def test_a_result_of_another_protocols_worker_is_a_value() -> None:
-    world = World()
-    client = world.peer()
+def test_a_result_of_another_protocols_worker_is_a_value(world: World, client: Puppet) -> None:
     for result, heard in ((b"", "true"), (b"text", '{"value":"text"}'), (b"\xff", "base64")):
         client.request(call(), headers="reply-requested", msgid=b"id")
         job = world.job()
@@ -104,8 +96,7 @@ def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() 
     assert len(waiter.replies()) == 8
 
 
-def test_a_request_that_is_cancelled_before_anybody_ran_it_is_an_error_to_who_waits() -> None:
-    world = World()
+def test_a_request_cancelled_before_it_ran_is_an_error_to_who_waits(world: World) -> None:
     waiter, other = world.peer(), world.peer()
     waiter.request(headers="reply-requested")
     other.request()
@@ -121,8 +112,7 @@ def test_a_request_that_is_cancelled_before_anybody_ran_it_is_an_error_to_who_wa
 # -- peers that do not read -----------------------------------------------------------------------------
 
 
-def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken() -> None:
-    world = World()
+def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken(world: World) -> None:
     worker, client = world.worker(slots=3), world.peer()
     assert client.link.conversation.drops
     client.link.full = True
@@ -148,37 +138,34 @@ def test_results_wait_for_a_client_that_does_not_read_only_so_far() -> None:
             worker.done(worker.take(), b"x" * 50)
             world.pass_time(3_000, worker)  # nobody waits for it any more
     assert client.replies() == []
-    assert world.service.post.kept_bytes <= 20_000
-    assert world.service.post.dropped > 0
+    assert world.service.results.kept_bytes <= 20_000
+    assert world.service.results.dropped > 0
     client.link.full = other.link.full = False
     world.pass_time(100)
     assert 0 < len(client.replies()) < 10
     assert len(other.replies()) == 1  # it loses nothing because of somebody else
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
 
 
-def test_and_not_for_ever() -> None:
-    world = World()
-    worker, client = world.worker(slots=1), world.peer()
+def test_and_not_for_ever(world: World, worker: Puppet, client: Puppet) -> None:
     client.link.full = True
     client.request(call(), headers="reply-requested")
     worker.done(worker.take())
     world.pass_time(world.limits.kept_result_ms + 100, worker)
-    assert world.service.post.kept_bytes == 0
+    assert world.service.results.kept_bytes == 0
     client.link.full = False
     world.pass_time(100)
     assert client.replies() == []
 
 
-def test_a_worker_that_does_not_read_is_held_back_like_anybody() -> None:
-    worker = World().worker(slots=1)
+def test_a_worker_that_does_not_read_is_held_back_like_anybody(worker: Puppet) -> None:
     assert not worker.link.conversation.drops
 
 
 @pytest.mark.parametrize(
     "read",
     [
-        lambda data: as_stranger_knows_it(b'{"value":' + data + b"}"),
+        lambda data: bare_value(b'{"value":' + data + b"}"),
         lambda data: failure_in(b'{"error":' + data + b"}", 1_000),
         lambda data: as_json_args("bytes", data),
         lambda data: as_bytes("json-args", data),
@@ -225,7 +212,7 @@ def test_a_long_result_is_cut_out_without_being_read(
     result: bytes, shown: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "_decode", None)
-    assert as_stranger_knows_it(result) == (result if shown is None else shown)
+    assert bare_value(result) == (result if shown is None else shown)
     assert failure_in(result, 10) is None
 
 
@@ -248,5 +235,4 @@ def test_a_large_result_of_another_protocol_is_written_once_for_all_who_wait_for
     world.broker.finish(world.job(), "other", b"w" * 100_000, world.now)
     world.engine.deliver(world.now)
     large = [piece for other in others for piece in other.link.out if len(piece) > 100_000]
-    assert len(large) == 4
-    assert len({id(piece) for piece in large}) == 1
+    assert (len(large), len({id(piece) for piece in large})) == (4, 1)

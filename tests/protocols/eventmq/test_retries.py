@@ -26,8 +26,7 @@ def test_a_failed_job_is_run_again_as_often_as_its_retry_count_says() -> None:
     for delay in (1_000, 2_000):
         worker.done(worker.take(), BOOM)
         world.pass_time(delay - 100, worker)
-        assert worker.given() == []
-        assert client.words() == []
+        assert (worker.given(), client.words()) == ([], [])
         world.pass_time(200, worker)
     worker.done(worker.take(), BOOM)
     assert client.words() == [("REPLY", '{"error":"boom"}', msgid)]
@@ -98,8 +97,7 @@ def test_a_worker_that_kills_a_job_in_time_reports_a_failure_that_is_retried() -
     again = worker.take()
     world.pass_time(5_000, worker)
     worker.done(again, TIMED_OUT)
-    assert client.replies() == [(TIMED_OUT, given.msgid.decode())]
-    assert world.jobs() == []
+    assert (client.replies(), world.jobs()) == ([(TIMED_OUT, given.msgid.decode())], [])
 
 
 def test_the_same_text_before_its_time_is_a_result() -> None:
@@ -131,9 +129,7 @@ def test_without_a_timeout_a_job_may_take_for_ever() -> None:
 # -- losses -------------------------------------------------------------------------------------------
 
 
-def test_a_lost_worker_is_made_good_whatever_the_retry_count_ten_times() -> None:
-    world = World()
-    client = world.peer()
+def test_a_lost_worker_is_made_good_ten_times_without_retries(client: Puppet, world: World) -> None:
     msgid = client.request(call(), headers="reply-requested").decode()
     for _ in range(10):
         assert world.job().state is State.READY
@@ -144,10 +140,8 @@ def test_a_lost_worker_is_made_good_whatever_the_retry_count_ten_times() -> None
     assert "went away" in client.replies()[-1][0]
 
 
-def test_a_message_that_is_no_call_is_made_good_twice_and_takes_nobody_with_it() -> None:
+def test_what_is_no_call_is_made_good_twice_and_harms_nobody(world: World, client: Puppet) -> None:
     """A job manager drops its connection over what it cannot read, and loses all that it runs."""
-    world = World()
-    client = world.peer()
     client.request(call(), msgid=b"innocent")
     client.request(b"not json", msgid=b"poison")
     for _ in range(3):
@@ -159,8 +153,7 @@ def test_a_message_that_is_no_call_is_made_good_twice_and_takes_nobody_with_it()
     assert (poison.state, poison.losses) == (State.DEAD, 3)
 
 
-def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time() -> None:
-    world = World()
+def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time(world: World) -> None:
     world.peer().request(call(), headers="guarantee")
     waits = []
     for _ in range(12):
@@ -182,19 +175,14 @@ def test_a_guaranteed_job_is_never_given_up_and_waits_longer_each_time() -> None
     assert world.jobs() == []
 
 
-def test_a_lost_job_comes_back_at_its_old_place() -> None:
-    world = World()
-    client = world.peer()
-    worker = world.worker(slots=1)
+def test_a_lost_job_returns_to_its_old_place(worker: Puppet, world: World, client: Puppet) -> None:
     client.request("1")
     client.request("2")
     worker.hang_up()
     assert [given.body for given in world.worker(slots=2).given()] == [b"1", b"2"]
 
 
-def test_jobs_that_ran_when_the_server_died_are_run_again() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_jobs_that_ran_when_the_server_died_are_run_again(world: World, worker: Puppet) -> None:
     world.peer().request("1")
     assert worker.take().body == b"1"
     world = world.restarted()

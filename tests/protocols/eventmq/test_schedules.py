@@ -9,8 +9,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.scheduler import schedule_id
-from franca.protocols.eventmq.service import EventmqSettings
+from franca.protocols.eventmq.schedules import schedule_id
+from franca.protocols.eventmq.settings import EventmqSettings
 from tests.protocols.eventmq.puppet import Puppet, World, call
 from tests.protocols.world import START
 
@@ -67,8 +67,7 @@ def test_the_hasty_run_happens_whatever_is_said_next(world: World, worker: Puppe
         + zmtp.message([*head, b"SCHEDULE", *rest])
         + zmtp.message([*head, b"UNSCHEDULE", *rest])
     )
-    assert len(worker.given()) == 2
-    assert world.broker.schedules.by_id == {}
+    assert (len(worker.given()), world.broker.schedules.by_id) == (2, {})
 
 
 def test_without_room_the_hasty_run_waits_for_it(world: World, worker: Puppet) -> None:
@@ -81,23 +80,18 @@ def test_without_room_the_hasty_run_waits_for_it(world: World, worker: Puppet) -
     assert len(worker.given()) == 1
 
 
-def test_a_hasty_run_that_is_refused_for_want_of_room_is_not_lost(
-    world: World, worker: Puppet
-) -> None:
+def test_a_hasty_run_refused_for_want_of_room_is_not_lost(world: World, worker: Puppet) -> None:
     world.broker.room_bytes = 0
     scheduled(world.peer(), headers="run_count:1")
-    assert worker.given() == []
-    assert world.service.refused == 0
+    assert (worker.given(), world.service.refused) == ([], 0)
     world.broker.room_bytes = 1 << 40
-    assert firings(world, worker, 3 * MINUTE) == [1]
-    assert world.broker.schedules.by_id == {}
+    assert (firings(world, worker, 3 * MINUTE), world.broker.schedules.by_id) == ([1], {})
 
 
 def test_a_rule_whose_first_job_is_refused_is_not_kept() -> None:
     world = World(limits=Limits(queues_bytes=0))
     scheduled(world.peer())
-    assert world.service.refused == 1
-    assert world.broker.schedules.by_id == {}
+    assert (world.service.refused, world.broker.schedules.by_id) == (1, {})
     assert not world.broker.drain().schedules_saved
 
 
@@ -108,8 +102,7 @@ def test_without_haste_the_first_run_is_one_interval_later(world: World, worker:
 
 def test_a_run_count_ends_it_and_the_first_run_counts(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), headers="run_count:3")
-    assert firings(world, worker, 10 * MINUTE) == [1, 60, 120]
-    assert world.broker.schedules.by_id == {}
+    assert (firings(world, worker, 10 * MINUTE), world.broker.schedules.by_id) == ([1, 60, 120], {})
     scheduled(world.peer(), headers="nohaste,run_count:2")
     assert firings(world, worker, 10 * MINUTE) == [60, 120]
     scheduled(world.peer(), headers="run_count:0")
@@ -152,9 +145,7 @@ def test_cron_keeps_its_queue_and_its_count(world: World) -> None:
     assert firings(world, worker, 10 * MINUTE, 10_000) == [40, 100]
 
 
-def test_six_fields_have_their_seconds_last_as_the_originals_library_has_them(
-    world: World, worker: Puppet
-) -> None:
+def test_six_fields_have_their_seconds_last_as_the_original(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), "-1", "* * * * * 30", headers="nohaste")
     assert firings(world, worker, 2 * MINUTE) == [10, 70]
 
@@ -173,9 +164,7 @@ def test_macros_and_question_marks(world: World, worker: Puppet, cron: str) -> N
         ("nohaste", EventmqSettings(timezone="Europe/Berlin"), "2026-09-22T01:30"),
     ],
 )
-def test_cron_is_read_in_utc_unless_told_otherwise(
-    headers: str, settings: EventmqSettings, moment: str
-) -> None:
+def test_cron_is_in_utc_by_default(headers: str, settings: EventmqSettings, moment: str) -> None:
     world = World(settings=settings)
     scheduled(world.peer(), "-1", "30 3 * * *", headers=headers)
     (schedule,) = world.broker.schedules.by_id.values()
@@ -223,17 +212,13 @@ def test_a_schedule_without_a_time_is_refused(parts: tuple[str | bytes, ...]) ->
     if len(parts) == 5 and len(parts[3]) == 101:
         parts = (*parts[:3], b"x" * 201, parts[4])
     world.peer().say("SCHEDULE", *parts)
-    assert world.broker.schedules.by_id == {}
-    assert world.service.refused == 1
+    assert (world.broker.schedules.by_id, world.service.refused) == ({}, 1)
 
 
 # -- the same rule again, and none -------------------------------------------------------------------------
 
 
-def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
-    world: World, worker: Puppet
-) -> None:
-    client = world.peer()
+def test_the_same_call_again_replaces_it(client: Puppet, world: World, worker: Puppet) -> None:
     scheduled(client, "10", headers="nohaste", body=call("a.b", 1))
     scheduled(client, "-1", "0 0 1 1 *", headers="nohaste", body=call("a.b", 1))
     scheduled(client, "60", headers="nohaste", body=call("a.b", 1))
@@ -244,9 +229,8 @@ def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
 
 @pytest.mark.parametrize(("interval", "cron"), [("60", ""), ("-1", "* * * * *")])
 def test_unschedule_ends_it_by_interval_or_cron_whatever_else_it_says(
-    world: World, worker: Puppet, interval: str, cron: str
+    client: Puppet, world: World, worker: Puppet, interval: str, cron: str
 ) -> None:
-    client = world.peer()
     scheduled(client, interval, cron, headers="nohaste")
     client.say("UNSCHEDULE", "other", "", "-1", call(), "")
     assert firings(world, worker, 5 * MINUTE, 10_000) == []
@@ -269,9 +253,7 @@ def test_what_is_no_call_has_a_digest_too(body: bytes) -> None:
 # -- queues -------------------------------------------------------------------------------------------------
 
 
-def test_a_rule_for_an_unknown_queue_runs_in_default_until_a_worker_speaks_of_it(
-    world: World, worker: Puppet
-) -> None:
+def test_a_rule_for_a_queue_without_workers_runs_in_default(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), "10", queue="email")
     world.pass_time(100)
     given = worker.take()
@@ -296,9 +278,7 @@ def test_rules_survive_a_restart_and_keep_to_their_grid(world: World, worker: Pu
     assert firings(world, worker, 2 * MINUTE) == [30, 90]
 
 
-def test_what_was_missed_while_the_server_was_down_is_run_once(
-    world: World, worker: Puppet
-) -> None:
+def test_what_was_missed_while_the_server_was_off_is_run_once(world: World, worker: Puppet) -> None:
     scheduled(world.peer(), "10")
     assert firings(world, worker, 5_000) == [1]
     world = world.restarted(world.now + 10 * MINUTE)
@@ -359,15 +339,13 @@ def test_there_may_be_only_so_many_rules_and_bytes_of_them() -> None:
     assert world.service.refused == 2
     client.say("UNSCHEDULE", "default", "", "60", call("a.b", 0), "")
     scheduled(client, body=call("a.b", "x" * 900))
-    assert len(rules.by_id) == 2
-    assert world.service.refused == 3
+    assert (len(rules.by_id), world.service.refused) == (2, 3)
     for number in (1, 2):
         client.say("UNSCHEDULE", "default", "", "60", call("a.b", number), "")
     assert (rules.by_id, rules.bytes) == ({}, 0)
 
 
-def test_a_rule_that_is_changed_very_often_leaves_nothing_behind(world: World) -> None:
-    client = world.peer()
+def test_a_rule_changed_very_often_leaves_nothing_behind(client: Puppet, world: World) -> None:
     for _ in range(3_000):
         scheduled(client, headers="nohaste")
     assert len(world.broker.schedules._heap) < 1_100
@@ -380,8 +358,7 @@ def test_an_interval_of_less_than_a_second_is_one(world: World, interval: str) -
     assert (rule.every_ms, rule.runs_left) == (1_000, 2**31 - 1)
 
 
-def test_rules_of_several_queues_find_them_when_one_worker_names_all(world: World) -> None:
-    client = world.peer()
+def test_rules_of_several_queues_share_one_worker_of_all(client: Puppet, world: World) -> None:
     for queue in ("one", "two"):
         scheduled(client, queue=queue, headers="nohaste", body=call("a.b", queue))
     world.worker((10, "one"), (10, "two"))

@@ -6,7 +6,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.post import PACE_BYTES_PER_MS, PATIENCE_MS, SHORT_PATIENCE_MS
+from franca.protocols.eventmq.results import PACE_BYTES_PER_MS, PATIENCE_MS, SHORT_PATIENCE_MS
 from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
 
 SIZE = 200_000
@@ -53,19 +53,15 @@ def take_slowly(client: Puppet) -> list[bytes]:
 
 
 @pytest.mark.parametrize("identity", [b"me", b""])
-def test_a_client_that_reads_hears_all_large_results_of_a_moment_in_their_order(
-    identity: bytes,
-) -> None:
-    world = World()
+def test_a_client_that_reads_gets_all_large_results_in_order(world: World, identity: bytes) -> None:
     worker, client = world.worker(slots=COUNT), world.peer(identity=identity)
     asked = ask(client)
     answer(worker, worker.given())
     assert results(client) == asked
-    assert (world.service.post.dropped, world.service.post.kept_bytes) == (0, 0)
+    assert (world.service.results.dropped, world.service.results.kept_bytes) == (0, 0)
 
 
-def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent() -> None:
-    world = World()
+def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent(world: World) -> None:
     worker, client = world.worker(slots=COUNT), world.peer()
     ask(client)
     result = b"x" * SIZE
@@ -80,20 +76,17 @@ def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent() -> None:
     assert len(results(client)) == COUNT
 
 
-def test_who_asked_for_the_same_later_hears_as_much() -> None:
-    world = World()
+def test_who_asked_for_the_same_later_hears_as_much(world: World) -> None:
     first, second = world.peer(identity=b"1"), world.peer(identity=b"2")
     asked = ask(first, prefix=b"job-")
     assert ask(second, prefix=b"job-") == asked
     worker = world.worker(slots=COUNT)
     answer(worker, worker.given())
-    assert results(first) == asked
-    assert results(second) == asked
+    assert (results(first), results(second)) == (asked, asked)
 
 
 @pytest.mark.parametrize("later", [False, True])
-def test_a_worker_waits_for_a_client_whose_socket_is_behind(later: bool) -> None:
-    world = World()
+def test_a_worker_waits_for_a_client_whose_socket_is_behind(world: World, later: bool) -> None:
     other, client = world.peer(identity=b"1"), world.peer(identity=b"2")
     asked = ask(other if later else client, prefix=b"job-")
     if later:
@@ -103,11 +96,10 @@ def test_a_worker_waits_for_a_client_whose_socket_is_behind(later: bool) -> None
     answer(worker, worker.given())
     assert worker.link.conversation.holding
     assert worker.link.conversation.unread() > (COUNT // 2) * SIZE
-    assert world.service.post.kept_bytes <= world.limits.kept_result_bytes // 4
+    assert world.service.results.kept_bytes <= world.limits.kept_result_bytes // 4
     assert take_slowly(client) == asked
     assert results(other) == (asked if later else [])
-    assert not worker.link.conversation.holding
-    assert world.service.post.dropped == 0
+    assert (worker.link.conversation.holding, world.service.results.dropped) == (False, 0)
 
 
 def test_results_as_large_as_all_that_may_be_kept_for_a_client_pass_one_by_one() -> None:
@@ -128,12 +120,12 @@ def test_many_clients_that_take_theirs_do_not_drive_out_each_others_results() ->
         client.link.full = True
     answer(worker, worker.given(), SIZE // 2)
     assert worker.link.conversation.holding
-    assert world.service.post.kept_bytes <= 4 * SIZE
+    assert world.service.results.kept_bytes <= 4 * SIZE
     for client in clients:
         client.link.full = False
     world.pass_time(100)
     assert [len(results(client)) for client in clients] == [1] * 10
-    assert world.service.post.dropped == 0
+    assert world.service.results.dropped == 0
 
 
 def test_what_is_kept_for_those_who_are_gone_makes_room_before_anybody_waits() -> None:
@@ -156,8 +148,7 @@ def test_what_is_kept_for_those_who_are_gone_makes_room_before_anybody_waits() -
 # -- those who do not ------------------------------------------------------------------------------
 
 
-def test_a_client_that_takes_nothing_is_waited_for_once_and_then_only_for_a_moment() -> None:
-    world = World()
+def test_a_client_that_takes_nothing_is_waited_for_once_and_then_briefly(world: World) -> None:
     worker = world.worker(slots=2 * COUNT)
     on_its_way = world.limits.output_soft_bytes // PACE_BYTES_PER_MS
     for number, patience in enumerate((PATIENCE_MS, SHORT_PATIENCE_MS)):
@@ -169,14 +160,12 @@ def test_a_client_that_takes_nothing_is_waited_for_once_and_then_only_for_a_mome
         assert worker.link.conversation.holding
         assert world.service.workers_here.all  # it is we who do not listen
         world.pass_time(100)
-        assert not worker.link.conversation.holding
-        assert world.jobs() == []
-    assert world.service.post.dropped > 0
-    assert world.service.post.kept_bytes <= world.limits.kept_result_bytes
+        assert (worker.link.conversation.holding, world.jobs()) == (False, [])
+    assert world.service.results.dropped > 0
+    assert world.service.results.kept_bytes <= world.limits.kept_result_bytes
 
 
-def test_nobody_else_waits_with_the_worker() -> None:
-    world = World()
+def test_nobody_else_waits_with_the_worker(world: World) -> None:
     slow, client = world.peer(), world.peer()
     ask(slow)
     worker = world.worker(slots=COUNT)
@@ -189,9 +178,7 @@ def test_nobody_else_waits_with_the_worker() -> None:
     assert results(client) == asked
 
 
-def test_when_a_client_leaves_its_worker_goes_on() -> None:
-    world = World()
-    client = world.peer()
+def test_when_a_client_leaves_its_worker_goes_on(world: World, client: Puppet) -> None:
     ask(client)
     worker = world.worker(slots=COUNT)
     client.link.full = True
@@ -200,12 +187,10 @@ def test_when_a_client_leaves_its_worker_goes_on() -> None:
     client.hang_up()
     world.pass_time(100)
     assert not worker.link.conversation.holding
-    assert world.jobs() == []
-    assert world.service.post.kept_bytes == 0
+    assert (world.jobs(), world.service.results.kept_bytes) == ([], 0)
 
 
-def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said() -> None:
-    world = World()
+def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said(world: World) -> None:
     client = world.peer(identity=b"me")
     ask(client)
     worker = world.worker(slots=COUNT)
@@ -213,7 +198,6 @@ def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said() -> None:
     answer(worker, worker.given())
     worker.say("READY")
     worker.hang_up()
-    assert world.jobs() == []
-    assert not world.service.workers_here.all
+    assert (world.jobs(), world.service.workers_here.all) == ([], {})
     assert client.request(b"next")
     assert [job.attempts for job in world.jobs()] == [0]

@@ -9,12 +9,17 @@ import pytest
 
 from franca.core.model import Backoff
 from franca.core.names import text_of
-from franca.protocols.eventmq import literals
-from franca.protocols.eventmq.headers import TermsReader, read_headers
-from franca.protocols.eventmq.literals import Unreadable, read_literal
-from franca.protocols.eventmq.queues import BadQueues, read_queues
+from franca.protocols.eventmq import texts
+from franca.protocols.eventmq.texts import (
+    Unfit,
+    Unreadable,
+    read_headers,
+    read_literal,
+    read_queues,
+    terms_of,
+)
 
-TOKEN = literals._TOKEN
+TOKEN = texts._TOKEN
 
 # -- headers ---------------------------------------------------------------------------------------
 
@@ -64,22 +69,20 @@ def test_headers_are_read_however_they_are_written(raw: bytes, headers: dict[str
     ],
 )
 def test_workers_are_told_in_the_form_that_they_read(raw: bytes, forwarded: bytes) -> None:
-    assert TermsReader().of(raw).forwarded == forwarded
+    assert terms_of(raw).forwarded == forwarded
 
 
 def test_what_headers_mean() -> None:
-    read = TermsReader().of
+    read = terms_of
     plain = read(b"")
-    assert not plain.wants_result
-    assert (plain.policy.failures, plain.policy.lease_ms) == (0, 0)
-    assert plain.policy.expiry_is_failure
-    assert not plain.policy.loss_is_failure
+    assert (plain.wants_result, plain.policy.max_failures, plain.policy.lease_ms) == (False, 0, 0)
+    assert (plain.policy.expiry_is_failure, plain.policy.loss_is_failure) == (True, False)
     assert read(b"reply-requested").wants_result
     assert read(b"timeout:5").policy.lease_ms == 7_000
     assert read(b"timeout:5").timeout_ms == 5_000
-    assert read(b"retry-count:3").policy.failures == 3
+    assert read(b"retry-count:3").policy.max_failures == 3
     guaranteed = read(b"guarantee").policy
-    assert (guaranteed.failures, guaranteed.never_given_up) == (-1, True)
+    assert (guaranteed.max_failures, guaranteed.never_given_up) == (-1, True)
     assert (guaranteed.backoff, guaranteed.delay_ms) == (Backoff.DOUBLING, 1_000)
 
 
@@ -101,9 +104,9 @@ def test_what_headers_mean() -> None:
     ],
 )
 def test_odd_numbers_cost_nobody_a_job(raw: bytes) -> None:
-    terms = TermsReader().of(raw)
+    terms = terms_of(raw)
     assert 0 <= terms.policy.lease_ms <= 11 * 365 * 86_400_000
-    assert 0 <= terms.policy.failures <= 1_000_000
+    assert 0 <= terms.policy.max_failures <= 1_000_000
     timeout = dict(word.partition(b":")[::2] for word in terms.forwarded.split(b",")).get(
         b"timeout", b"1"
     )
@@ -114,8 +117,7 @@ def test_odd_numbers_cost_nobody_a_job(raw: bytes) -> None:
 def test_a_dictionary_is_read_whatever_else_is_in_it() -> None:
     raw = b"{'a': 0x" + b"f" * 3_000 + b", u'timeout': 5, b'guarantee': True, 'x': [1, {2: 3}], }"
     headers = read_headers(raw)
-    assert headers["timeout"] == "5"
-    assert headers["guarantee"] == "true"
+    assert (headers["timeout"], headers["guarantee"]) == ("5", "true")
 
 
 @pytest.mark.parametrize(
@@ -144,11 +146,11 @@ def test_what_is_no_literal_is_not_read(text: str) -> None:
 
 
 def test_terms_are_remembered_but_not_without_end() -> None:
-    reader = TermsReader()
-    assert reader.of(b"timeout:1") is reader.of(b"timeout:1")
+    assert terms_of(b"timeout:1") is terms_of(b"timeout:1")
     for number in range(5_000):
-        reader.of(b"timeout:%d" % number)
-    assert len(reader._known) <= 1_000
+        terms_of(b"timeout:%d" % number)
+    assert texts._remembered_terms.cache_info().currsize <= 1_000
+    assert terms_of(b"x" * 257) is not terms_of(b"x" * 257)
 
 
 # -- queues ----------------------------------------------------------------------------------------
@@ -178,9 +180,7 @@ def test_terms_are_remembered_but_not_without_end() -> None:
         (b"[[5, email]]", [(5, "email")]),
     ],
 )
-def test_queues_are_read_however_they_are_written(
-    raw: bytes, queues: list[tuple[int, str]]
-) -> None:
+def test_queues_are_read_however_written(raw: bytes, queues: list[tuple[int, str]]) -> None:
     assert list(read_queues(raw, 1_024)) == queues
 
 
@@ -204,7 +204,7 @@ def test_queues_are_read_however_they_are_written(
     ],
 )
 def test_what_names_no_queues_is_refused(raw: bytes) -> None:
-    with pytest.raises(BadQueues):
+    with pytest.raises(Unfit):
         read_queues(raw, 1_024)
 
 
@@ -223,20 +223,17 @@ class CountedTokens:
 
 
 @pytest.mark.parametrize("raw", [b"[" + b"a," * 32_600, b"[[1,a]," * 9_000, b"a," * 32_600])
-def test_a_list_of_too_many_queues_is_not_read_to_its_end(
-    raw: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_queues_are_not_read_to_end(raw: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = CountedTokens()
-    monkeypatch.setattr(literals, "_TOKEN", counted)
-    with pytest.raises(BadQueues, match=r"more than 1024 queues|cannot be read"):
+    monkeypatch.setattr(texts, "_TOKEN", counted)
+    with pytest.raises(Unfit, match=r"more than 1024 queues|cannot be read"):
         read_queues(raw[:65_536], 1_024)
     assert counted.count <= 6 * 1_024 + 9
 
 
 def test_the_longest_list_of_queues_is_read_in_every_form() -> None:
     pairs = [(weight % 7, f"queue-{weight}") for weight in range(1_024)]
-    as_json = json.dumps(pairs).encode()
-    as_python = repr(pairs).encode()
+    as_json, as_python = json.dumps(pairs).encode(), repr(pairs).encode()
     bare = as_json[1:-1]
     for raw in (as_json, as_python, bare):
         assert list(read_queues(raw, 1_024)) == pairs
@@ -246,13 +243,13 @@ def test_the_longest_list_of_queues_is_read_in_every_form() -> None:
 
 def test_headers_are_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = CountedTokens()
-    monkeypatch.setattr(literals, "_TOKEN", counted)
+    monkeypatch.setattr(texts, "_TOKEN", counted)
     many = {f"h{number}": number for number in range(400)}
-    assert TermsReader().of(json.dumps({"timeout": 5, **many}).encode()).timeout_ms == 0
+    assert terms_of(json.dumps({"timeout": 5, **many}).encode()).timeout_ms == 0
     assert counted.count <= 257
     assert len(read_headers(b"a," * 2_000 + b"timeout:5")) == 1
     few = {f"h{number}": number for number in range(60)}
-    assert TermsReader().of(json.dumps({"timeout": 5, **few}).encode()).timeout_ms == 5_000
+    assert terms_of(json.dumps({"timeout": 5, **few}).encode()).timeout_ms == 5_000
 
 
 @pytest.mark.parametrize(
@@ -269,7 +266,7 @@ def test_headers_are_read_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     ],
 )
 def test_a_job_manager_is_told_no_timeout_that_it_cannot_read(said: str, forwarded: bytes) -> None:
-    told = TermsReader().of(said.encode()).forwarded
+    told = terms_of(said.encode()).forwarded
     assert told == forwarded
     for word in told.decode().split(","):  # as a job manager reads them
         if "timeout:" in word:

@@ -25,8 +25,7 @@ from tests.protocols.eventmq.puppet import Puppet, World
         (),
     ],
 )
-def test_an_inform_is_acknowledged_and_followed_by_a_heartbeat(parts: tuple[str, ...]) -> None:
-    world = World()
+def test_an_inform_is_answered_by_ack_and_heartbeat(world: World, parts: tuple[str, ...]) -> None:
     worker = world.peer()
     msgid = worker.say("INFORM", *parts)
     ack, heartbeat = worker.heard()
@@ -38,24 +37,20 @@ def test_an_inform_is_acknowledged_and_followed_by_a_heartbeat(parts: tuple[str,
 
 
 @pytest.mark.parametrize("parts", [("[[10]]", "worker"), ("", "dancer")])
-def test_an_inform_that_makes_no_sense_is_not_acknowledged(parts: tuple[str, str]) -> None:
-    world = World()
+def test_a_senseless_inform_is_not_acknowledged(world: World, parts: tuple[str, str]) -> None:
     worker = world.peer()
     worker.say("INFORM", *parts)
-    assert worker.heard() == []
-    assert world.service.refused == 1
+    assert (worker.heard(), world.service.refused) == ([], 1)
 
 
-def test_who_never_informed_is_given_nothing() -> None:
-    world = World()
+def test_who_never_informed_is_given_nothing(world: World) -> None:
     world.peer().request()
     worker = world.peer()
     worker.say("READY")
     assert worker.heard() == []
 
 
-def test_everybody_is_sent_heartbeats() -> None:
-    world = World()
+def test_everybody_is_sent_heartbeats(world: World) -> None:
     worker, scheduler, client = world.worker(), world.worker(role="scheduler"), world.peer()
     client.request()
     world.pass_time(4 * BEAT_EVERY_MS, worker, scheduler)
@@ -64,8 +59,7 @@ def test_everybody_is_sent_heartbeats() -> None:
     assert client.heard() == []
 
 
-def test_commands_in_small_letters_are_understood() -> None:
-    world = World()
+def test_commands_in_small_letters_are_understood(world: World) -> None:
     worker = world.peer()
     worker.say("inform", "", "worker")
     assert worker.heard()[0][2] == b"ACK"
@@ -78,19 +72,15 @@ def bodies(*workers: Puppet) -> list[list[str]]:
     return [[given.body.decode() for given in worker.given()] for worker in workers]
 
 
-def test_the_least_recently_used_worker_is_next_however_many_slots_others_have() -> None:
-    world = World()
-    client = world.peer()
-    a, b = world.worker(slots=3), world.worker(slots=1)
+def test_the_least_recently_used_worker_is_next_whatever_slots(world: World) -> None:
+    client, a, b = world.peer(), world.worker(slots=3), world.worker(slots=1)
     for body in "1234":
         client.request(body)
     assert bodies(a, b) == [["1", "3", "4"], ["2"]]
 
 
-def test_so_it_is_for_requests_that_come_at_once() -> None:
+def test_so_it_is_for_requests_that_come_at_once(world: World, client: Puppet) -> None:
 
-    world = World()
-    client = world.peer()
     a, b = world.worker(slots=2), world.worker(slots=2)
     client.send(
         b"".join(
@@ -101,9 +91,7 @@ def test_so_it_is_for_requests_that_come_at_once() -> None:
     assert bodies(a, b) == [["1", "3"], ["2", "4"]]
 
 
-def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots() -> None:
-    world = World()
-    client = world.peer()
+def test_the_heavier_worker_of_a_queue_is_next_while_it_can(client: Puppet, world: World) -> None:
     light = world.worker((10, "default"), slots=4)
     heavy = world.worker((20, "default"), slots=2)
     for body in "1234":
@@ -114,19 +102,14 @@ def test_the_heavier_worker_of_a_queue_is_next_as_long_as_it_has_slots() -> None
     assert bodies(light, heavy) == [[], ["5"]]
 
 
-def test_the_lightest_worker_comes_after_those_of_other_protocols() -> None:
-    world = World()
-    client = world.peer()
-    light = world.worker((5, "default"), slots=1)
-    usual = world.worker((10, "default"), slots=1)
+def test_the_lightest_comes_after_those_of_other_protocols(client: Puppet, world: World) -> None:
+    light, usual = world.worker((5, "default"), slots=1), world.worker((10, "default"), slots=1)
     client.request("1")
     client.request("2")
     assert bodies(light, usual) == [["2"], ["1"]]
 
 
-def test_a_free_slot_takes_from_its_queues_in_the_order_in_which_they_were_named() -> None:
-    world = World()
-    client = world.peer()
+def test_a_free_slot_takes_from_its_queues_in_their_order(world: World, client: Puppet) -> None:
     worker = world.worker((10, "a"), (90, "b"))
     client.request("1", "b")
     client.request("2", "a")
@@ -136,9 +119,7 @@ def test_a_free_slot_takes_from_its_queues_in_the_order_in_which_they_were_named
     assert bodies(worker) == [["2", "1", "3"]]
 
 
-def test_a_slot_counts_for_all_queues_of_its_worker() -> None:
-    world = World()
-    client = world.peer()
+def test_a_slot_counts_for_all_queues_of_its_worker(world: World, client: Puppet) -> None:
     worker = world.worker((10, "a"), (10, "b"), slots=1)
     client.request("1", "a")
     client.request("2", "b")
@@ -148,10 +129,8 @@ def test_a_slot_counts_for_all_queues_of_its_worker() -> None:
 # -- leaving -----------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_hangs_up_leaves_its_jobs_to_others() -> None:
-    world = World()
-    lost, other = world.worker(slots=2), world.worker()
-    client = world.peer()
+def test_a_worker_that_hangs_up_leaves_its_jobs_to_others(world: World) -> None:
+    lost, other, client = world.worker(slots=2), world.worker(), world.peer()
     client.request("1")
     client.request("2")
     lost.hang_up()
@@ -161,40 +140,34 @@ def test_a_worker_that_hangs_up_leaves_its_jobs_to_others() -> None:
     assert len(client.replies()) == 2  # each was handed over once, as far as clients care
 
 
-def test_a_job_that_never_left_the_server_is_not_counted_as_lost() -> None:
-    world = World()
+def test_a_job_that_never_left_the_server_is_not_counted_as_lost(world: World) -> None:
     lost = world.worker(slots=1)
     world.peer().request()
-    lost.hang_up(unheard=True)
+    lost.hang_up(undelivered=True)
     assert (world.job().losses, world.job().attempts) == (0, 0)
 
 
-def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more() -> None:
-    world = World()
+def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more(world: World) -> None:
     lost, other = world.worker(slots=2), world.worker()
     world.peer().request("1")
     other.say("READY")
-    lost.hang_up(unheard=True)
+    lost.hang_up(undelivered=True)
     assert bodies(other) == [["1"]]
     assert world.job().attempts == 1
 
 
-def test_a_silent_worker_is_taken_for_gone() -> None:
-    world = World()
+def test_a_silent_worker_is_taken_for_gone(world: World) -> None:
     silent, other = world.worker(slots=1), world.worker()
     world.peer().request()
     world.pass_time(SILENCE_MS - 500, other)
     other.say("READY")
     assert other.given() == []
     world.pass_time(2_000, other)
-    assert len(other.given()) == 1
-    assert world.service.workers_here.lost == 1
-    assert not silent.is_hung_up
+    assert (len(other.given()), len(world.service.workers()), silent.is_hung_up) == (1, 1, False)
 
 
 @pytest.mark.parametrize("word", ["HEARTBEAT", "READY", "HELLO", "DANCE"])
-def test_any_message_is_a_heartbeat(word: str) -> None:
-    world = World()
+def test_any_message_is_a_heartbeat(world: World, word: str) -> None:
     worker = world.worker()
     for _ in range(10):
         world.pass_time(SILENCE_MS // 2)
@@ -202,9 +175,7 @@ def test_any_message_is_a_heartbeat(word: str) -> None:
     assert len(world.service.workers()) == 1
 
 
-def test_a_worker_that_was_taken_for_gone_may_inform_again() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_a_worker_that_was_taken_for_gone_may_inform_again(world: World, worker: Puppet) -> None:
     world.pass_time(2 * SILENCE_MS)
     worker.heard()
     worker.say("READY")
@@ -216,8 +187,7 @@ def test_a_worker_that_was_taken_for_gone_may_inform_again() -> None:
 
 
 @pytest.mark.parametrize("goodbye", ["KBYE", "KBAI", "DISCONNECT"])
-def test_who_says_goodbye_is_given_no_more_and_may_finish_in_silence(goodbye: str) -> None:
-    world = World()
+def test_who_says_goodbye_gets_no_more_and_finishes_in_silence(world: World, goodbye: str) -> None:
     worker, client = world.worker(slots=2), world.peer()
     client.request("1", headers="reply-requested")
     given = worker.take()
@@ -234,8 +204,7 @@ def test_who_says_goodbye_is_given_no_more_and_may_finish_in_silence(goodbye: st
     assert [view.name for view in world.service.workers()] == ["other"]
 
 
-def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up() -> None:
-    world = World()
+def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up(world: World) -> None:
     worker, other = world.worker(slots=1), world.worker()
     world.peer().request("1")
     worker.say("KBYE")
@@ -245,16 +214,13 @@ def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up() 
     assert bodies(other) == [["1"]]
 
 
-def test_a_disconnect_is_answered_with_the_word_that_real_peers_know() -> None:
-    world = World()
+def test_a_disconnect_is_answered_with_the_word_that_real_peers_know(world: World) -> None:
     worker = world.worker()
     worker.say("DISCONNECT")
-    assert worker.words() == [("KBYE",)]
-    assert world.stop_requests == 0
+    assert (worker.words(), world.stops) == ([("KBYE",)], 0)
 
 
-def test_a_client_that_says_goodbye_hears_no_more() -> None:
-    world = World()
+def test_a_client_that_says_goodbye_hears_no_more(world: World) -> None:
     client, worker = world.peer(), world.worker()
     client.request(headers="reply-requested")
     client.say("KBYE")
@@ -263,8 +229,7 @@ def test_a_client_that_says_goodbye_hears_no_more() -> None:
     assert client.words() == []
 
 
-def test_a_worker_may_inform_again_and_keeps_what_it_holds() -> None:
-    world = World()
+def test_a_worker_may_inform_again_and_keeps_what_it_holds(world: World) -> None:
     worker, client = world.worker((10, "a"), slots=2), world.peer()
     client.request("1", "a")
     given = worker.take()
@@ -282,11 +247,9 @@ def test_a_worker_may_inform_again_and_keeps_what_it_holds() -> None:
 # -- what operators see and do ----------------------------------------------------------------------
 
 
-def test_operators_see_workers_by_their_names() -> None:
-    world = World()
+def test_operators_see_workers_by_their_names(world: World) -> None:
     world.worker((10, "a"), (5, "b"), identity=b"manager-1")
-    auto = world.worker(identity=b"\x00\x01\x02\x03\x04")
-    nameless = world.worker()
+    auto, nameless = world.worker(identity=b"\x00\x01\x02\x03\x04"), world.worker()
     names = [(view.name, tuple(view.queues)) for view in world.service.workers()]
     assert names == [
         ("manager-1", ("a", "b")),
@@ -311,8 +274,7 @@ def test_operators_may_ask_a_worker_to_take_no_more(what: str, heard: list[tuple
 # -- the end ---------------------------------------------------------------------------------------------
 
 
-def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
-    world = World()
+def test_when_the_server_stops_workers_hear_goodbye_and_may_finish(world: World) -> None:
     worker, idle, scheduler = world.worker(slots=2), world.worker(), world.worker(role="scheduler")
     client, single, silent = world.peer(), world.peer(b"REQ"), world.peer()
     client.request("1", headers="reply-requested")
@@ -326,8 +288,7 @@ def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
     assert client.words()[-1] == ("KBYE",)
     client.request("2")
     idle.say("READY")
-    assert idle.given() == []
-    assert world.engine.consumers() == 1
+    assert (idle.given(), world.engine.consumers()) == ([], 1)
     worker.done(given)
     assert world.engine.consumers() == 0
     assert client.replies()[-1][0] == '{"value": 1}'
@@ -340,8 +301,7 @@ def test_when_the_server_stops_workers_hear_goodbye_and_may_finish() -> None:
 
 def test_the_queues_of_all_workers_are_bounded_and_freed() -> None:
     world = World(limits=Limits(offered_bytes=1_000))
-    first = world.worker((10, "a"), (10, "b"))
-    late = world.peer()
+    first, late = world.worker((10, "a"), (10, "b")), world.peer()
     late.say("INFORM", '[[10, "c"], [10, "d"]]', "worker")
     assert late.words() == []
     assert "more queues" in world.engine.notices[-1].reason
@@ -356,16 +316,13 @@ def test_an_inform_of_a_queue_too_many_is_refused_whole() -> None:
     world.broker.queue("a")
     late = world.peer()
     late.say("INFORM", '[[10, "a"], [10, "b"]]', "worker")
-    assert late.words() == []
-    assert set(world.broker.queues) == {"a"}
+    assert (late.words(), set(world.broker.queues)) == ([], {"a"})
     late.say("INFORM", '[[10, "a"]]', "worker")
     assert [words[0] for words in late.words()] == ["ACK"]
 
 
-def test_a_worker_keeps_no_job_that_may_end_elsewhere() -> None:
-    world = World()
-    worker = world.worker(slots=1)
+def test_a_worker_keeps_no_job_that_may_end_elsewhere(world: World, worker: Puppet) -> None:
     world.peer().request()
     conversation = worker.link.conversation
     assert isinstance(conversation, EventmqConversation)
-    assert not any(isinstance(one, Job) for one in vars(conversation.hands).values())
+    assert not any(isinstance(one, Job) for one in vars(conversation.worker).values())

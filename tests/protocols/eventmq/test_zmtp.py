@@ -10,24 +10,31 @@ from hypothesis import strategies as st
 
 from franca.core.errors import WireError
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.frames import (
+from franca.protocols.eventmq.zmtp import (
     COMMAND_BYTES_MAX,
     FRAMES_MAX,
     SKIPPED_BYTES_MAX,
-    Frames,
-    Skipped,
+    Command,
+    FrameReader,
+    Message,
+    Signature,
+    Truncated,
 )
-from franca.protocols.eventmq.zmtp import Greeted
 
 MAX = 1 << 20
 
 
-def cut(frames: Frames, data: bytes) -> list[list[bytes]]:
+def cut(frames: FrameReader, data: bytes) -> list[Message]:
     frames.feed(data)
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     while (message := frames.next_message()) is not None:
         found.append(message)
     return found
+
+
+@pytest.fixture
+def frames() -> FrameReader:
+    return FrameReader(MAX)
 
 
 # -- golden bytes --------------------------------------------------------------------------------
@@ -70,18 +77,17 @@ MESSAGES = [
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 256, 65_536])
 def test_bytes_in_pieces_of_any_size_are_the_same_messages(step: int) -> None:
     data = b"".join(map(zmtp.message, MESSAGES))
-    frames = Frames(MAX)
-    found: list[list[bytes]] = []
+    frames = FrameReader(MAX)
+    found: list[Message] = []
     for at in range(0, len(data), step):
         found += cut(frames, data[at : at + step])
-    assert found == MESSAGES
-    assert len(frames) == 0
+    assert (found, len(frames)) == (MESSAGES, 0)
 
 
 def test_a_message_split_at_every_offset_is_one_message() -> None:
     data = zmtp.message([b"", b"eMQP/1.0", b"x" * 300, b"end"])
     for at in range(len(data) + 1):
-        frames = Frames(MAX)
+        frames = FrameReader(MAX)
         assert cut(frames, data[:at]) + cut(frames, data[at:]) == [
             [b"", b"eMQP/1.0", b"x" * 300, b"end"]
         ]
@@ -93,25 +99,21 @@ def test_a_message_split_at_every_offset_is_one_message() -> None:
 )
 def test_whatever_is_written_is_read(messages: list[list[bytes]], cuts: list[int]) -> None:
     data = b"".join(map(zmtp.message, messages))
-    frames = Frames(MAX)
-    found: list[list[bytes]] = []
+    frames = FrameReader(MAX)
+    found: list[Message] = []
     for size in cuts:
         found += cut(frames, data[:size])
         data = data[size:]
     assert found + cut(frames, data) == messages
 
 
-def test_commands_come_apart_from_messages_even_between_frames() -> None:
-    frames = Frames(MAX)
+def test_commands_come_apart_from_messages_even_between_frames(frames: FrameReader) -> None:
     data = zmtp.more(b"a") + zmtp.command(b"PING", b"\0\0") + zmtp.last(b"b")
-    assert cut(frames, data) == [[b"a", b"b"]]
-    assert frames.commands == [b"\x04PING\0\0"]
+    assert cut(frames, data) == [Command(b"\x04PING\0\0"), [b"a", b"b"]]
 
 
-def test_what_waits_is_counted_with_the_frames_that_came_before_it() -> None:
-    frames = Frames(MAX)
-    assert cut(frames, zmtp.more(b"12345") + b"\x00") == []
-    assert len(frames) == 6
+def test_what_waits_is_counted_with_the_frames_that_came_before_it(frames: FrameReader) -> None:
+    assert (cut(frames, zmtp.more(b"12345") + b"\x00"), len(frames)) == ([], 6)
 
 
 @pytest.mark.parametrize(
@@ -125,15 +127,13 @@ def test_what_waits_is_counted_with_the_frames_that_came_before_it() -> None:
         (b"\x05\x00", "bad-flags"),
     ],
 )
-def test_bad_frames_are_refused_at_their_heads(data: bytes, code: str) -> None:
-    frames = Frames(MAX)
+def test_bad_frames_are_refused_at_their_heads(frames: FrameReader, data: bytes, code: str) -> None:
     with pytest.raises(WireError) as refusal:
         cut(frames, data)
     assert refusal.value.code == code
 
 
-def test_a_message_of_many_frames_is_not_gathered_for_ever() -> None:
-    frames = Frames(MAX)
+def test_a_message_of_many_frames_is_not_gathered_for_ever(frames: FrameReader) -> None:
     with pytest.raises(WireError) as refusal:
         for _ in range(FRAMES_MAX + 1):
             cut(frames, zmtp.more(b"x"))
@@ -141,12 +141,12 @@ def test_a_message_of_many_frames_is_not_gathered_for_ever() -> None:
 
 
 def test_many_frames_together_may_be_no_larger_than_one() -> None:
-    frames = Frames(1_000)
+    frames = FrameReader(1_000)
     cut(frames, zmtp.more(b"x" * 600))
     assert cut(frames, zmtp.more(b"y" * 401)[:10]) == []
     assert len(frames) <= 611
-    assert cut(frames, b"y" * 400 + zmtp.last(b"z" * 400)) == [[b"x" * 600, b"", b"z" * 400]]
-    assert frames.skipped == [Skipped(1, 401)]
+    truncated = Truncated([b"x" * 600, b"", b"z" * 400], {1: 401})
+    assert cut(frames, b"y" * 400 + zmtp.last(b"z" * 400)) == [truncated]
 
 
 @pytest.mark.parametrize("size", [36, 255, 256, 50_000, 100_000])
@@ -155,22 +155,21 @@ def test_what_is_heard_at_the_limit_is_the_same_however_the_bytes_are_cut(size: 
     most = 200_000
     large, end = b"x" * (most - 5), b"y" * size
     data = zmtp.message([b"REPLY", large, end]) + zmtp.message([b"next"])
-    heard = [[b"REPLY", large, end if size <= 255 else b""], [b"next"]]
+    taken = [b"REPLY", large, end] if size <= 255 else Truncated([b"REPLY", large, b""], {2: size})
     behind = len(data) - size
     for cuts in ([], [10], [9 + most], [behind], [behind - 8], [len(data) - 10], [20, behind]):
-        frames = Frames(most)
-        found: list[list[bytes]] = []
+        frames = FrameReader(most)
+        found: list[Message] = []
         for begin, stop in pairwise([0, *cuts, len(data)]):
             found += cut(frames, data[begin:stop])
-        assert found == heard
-        assert frames.skipped == ([] if size <= 255 else [Skipped(2, size)])
+        assert found == [taken, [b"next"]]
 
 
 def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
-    frames = Frames(1 << 24)
+    frames = FrameReader(1 << 24)
     body = b"x" * (1 << 23)
     data = zmtp.message([body])
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for at in range(0, len(data), 1_000):  # would take minutes if each piece copied the rest
         found += cut(frames, data[at : at + 1_000])
     assert found == [[body]]
@@ -178,51 +177,42 @@ def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
 
 @pytest.mark.parametrize("step", [1, 100, 1_000, 1 << 20])
 @pytest.mark.parametrize("more", [True, False])
-def test_a_frame_that_is_too_large_is_left_out_and_what_follows_is_read(
-    step: int, more: bool
-) -> None:
-    frames = Frames(1_000)
+def test_a_frame_too_large_is_left_out_and_what_follows_is_read(step: int, more: bool) -> None:
+    frames = FrameReader(1_000)
     large = zmtp.more(b"x" * 1_001) if more else zmtp.last(b"x" * 1_001)
     data = zmtp.more(b"a") + large + (zmtp.last(b"b") if more else b"") + zmtp.message([b"next"])
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for at in range(0, len(data), step):
         found += cut(frames, data[at : at + step])
         assert len(frames) <= step + 10
-    assert found == [[b"a", b"", b"b"] if more else [b"a", b""], [b"next"]]
-    assert frames.skipped == [Skipped(1, 1_001)]
+    left = [b"a", b"", b"b"] if more else [b"a", b""]
+    assert found == [Truncated(left, {1: 1_001}), [b"next"]]
 
 
 def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
-    frames = Frames(100_000)
+    frames = FrameReader(100_000)
     frame = b"x" * 70_000
     data = zmtp.message([frame, frame, b"end"])
-    found: list[list[bytes]] = []
+    found: list[Message] = []
     for at in range(0, len(data), 10_000):
         found += cut(frames, data[at : at + 10_000])
-    assert found == [[frame, b"", b"end"]]
-    assert frames.skipped == [Skipped(1, 70_000)]
+    assert found == [Truncated([frame, b"", b"end"], {1: 70_000})]
 
 
-def test_nothing_of_a_message_is_kept_once_it_was_read() -> None:
-    frames = Frames(MAX)
-    assert cut(frames, zmtp.message([b"x" * 200_000])) == [[b"x" * 200_000]]
-    assert frames.data == b""
+def test_nothing_of_a_message_is_kept_once_it_was_read(frames: FrameReader) -> None:
+    assert (cut(frames, zmtp.message([b"x" * 200_000])), frames._data) == ([[b"x" * 200_000]], b"")
 
 
 # -- the greeting ------------------------------------------------------------------------------------
 
 
 def test_a_greeting_is_read_in_pieces_and_what_follows_it_is_kept() -> None:
-    greeted = Greeted()
-    data = zmtp.GREETING + b"rest"
+    reader = FrameReader(MAX, greeted=False)
+    data = zmtp.GREETING + zmtp.message([b"rest"])
     for at in range(9):
-        assert not greeted.feed(data[at : at + 1])
-        assert not greeted.is_signed
-    assert not greeted.feed(data[9:10])
-    assert greeted.is_signed
-    assert not greeted.feed(data[10:40])
-    assert greeted.feed(data[40:])
-    assert greeted.rest == b"rest"
+        assert cut(reader, data[at : at + 1]) == []
+    assert (cut(reader, data[9:10]), cut(reader, data[10:40])) == ([Signature()], [])
+    assert cut(reader, data[40:]) == [[b"rest"]]
 
 
 @pytest.mark.parametrize(
@@ -239,7 +229,7 @@ def test_a_greeting_is_read_in_pieces_and_what_follows_it_is_kept() -> None:
 )
 def test_other_greetings_are_refused_as_soon_as_that_is_plain(data: bytes) -> None:
     with pytest.raises(WireError):
-        Greeted().feed(data)
+        cut(FrameReader(MAX, greeted=False), data)
 
 
 # -- commands ------------------------------------------------------------------------------------------

@@ -10,34 +10,37 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any
 
-from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.faktory import wire
-from franca.protocols.faktory.conversation import FaktoryConversation
-from franca.protocols.faktory.info import ServerFacts
-from franca.protocols.faktory.service import FaktoryService, FaktorySettings
-from franca.protocols.faktory.wire import Reply
+from franca.protocols.faktory.service import FaktoryService
+from franca.protocols.faktory.settings import FaktorySettings
+from tests.protocols.faktory import client as wire
 from tests.protocols.world import AnyPuppet, AnyWorld
+from tests.support.faktory import Reply, job_in, take_reply
+from tests.support.protocols import NoServer
+
+
+class Facts(NoServer):
+    """What a node says of itself."""
+
+    def uptime_s(self) -> int:
+        return 29
+
+    def connections(self) -> int:
+        return 2
+
+    def memory_mb(self) -> int:
+        return 7
+
+
+SETTINGS = FaktorySettings()
 
 
 class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
-    def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        settings: FaktorySettings | None = None,
-        facts: ServerFacts | None = None,
-        seed: int = 1,
-    ) -> None:
-        super().__init__(limits, seed=seed)
-        self.service = FaktoryService(
-            self.broker,
-            settings or FaktorySettings(),
-            Random(seed),
-            lambda now: facts or ServerFacts(uptime_s=1, connections=1, used_memory_mb=1),
-        )
+    def __init__(self, *, settings: FaktorySettings = SETTINGS, **world: Any) -> None:
+        super().__init__(**world)
+        self.service = FaktoryService(self.broker, settings, Random(1), Facts())
         self.serve({"faktory": self.service})
 
     def connect(self) -> Puppet:
@@ -62,11 +65,6 @@ class Puppet(AnyPuppet):
         super().__init__(world, link)
         self.pieces: list[bytes] = []
 
-    @property
-    def conversation(self) -> FaktoryConversation:
-        assert isinstance(self.link.conversation, FaktoryConversation)
-        return self.link.conversation
-
     def receive(self, said: list[bytes]) -> None:
         """Take what the server said, in the pieces in which it did."""
         self.pieces.extend(said)
@@ -74,7 +72,7 @@ class Puppet(AnyPuppet):
 
     def take(self) -> Reply | None:
         """The next reply that was not read yet."""
-        return wire.parse_reply(self.unread)
+        return take_reply(self.unread)
 
     def take_all(self) -> list[Reply]:
         return list(iter(self.take, None))
@@ -107,10 +105,7 @@ class Puppet(AnyPuppet):
             reply = self.take()
         assert reply is not None
         assert reply.kind == "$", reply
-        if reply.body is None:
-            return None
-        unit: dict[str, Any] = json.loads(reply.body)
-        return unit
+        return job_in(reply)
 
     def fetch_raw(self, *queues: str) -> bytes:
         reply = self.ask(wire.encode_fetch(*queues))
@@ -127,10 +122,7 @@ class Puppet(AnyPuppet):
         return self.ask(wire.encode_beat(wid, **members))
 
     def info(self) -> dict[str, Any]:
-        reply = self.line("INFO")
-        assert reply.body is not None
-        facts: dict[str, Any] = json.loads(reply.body)
-        return facts
+        return dict(json.loads(self.line("INFO").text))
 
 
 def job(jid: str, *args: object, **members: object) -> dict[str, object]:

@@ -11,20 +11,17 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.core.names import text_of
-from franca.protocols.faktory.wire import encode_beat, encode_fetch
-from tests.protocols.faktory.puppet import NULL, OK, World, err
+from franca.protocols.faktory.messages import Beat
+from tests.protocols.faktory.client import encode_beat, encode_fetch
+from tests.protocols.faktory.puppet import NULL, OK, Puppet, World, err
 
 
 def jid_of(body: bytes | None) -> str:
-    assert body is not None
-    jid = json.loads(body)["jid"]
-    assert isinstance(jid, str)
+    jid: str = json.loads(body or b"")["jid"]
     return jid
 
 
-def test_queues_are_asked_in_the_order_in_which_they_are_listed() -> None:
-    world = World()
-    client = world.client()
+def test_queues_are_asked_in_the_order_in_which_they_are_listed(client: Puppet) -> None:
     client.push("jid-0001", queue="low")
     client.push("jid-0002", queue="high")
     client.push("jid-0003", queue="low")
@@ -32,35 +29,28 @@ def test_queues_are_asked_in_the_order_in_which_they_are_listed() -> None:
     assert [unit["jid"] for unit in got if unit] == ["jid-0002", "jid-0001", "jid-0003"]
 
 
-def test_a_waiting_fetch_is_answered_when_a_job_comes_to_any_of_its_queues() -> None:
-    world = World()
+def test_a_waiting_fetch_is_answered_when_a_job_comes_to_any_of_its_queues(world: World) -> None:
     producer, worker = world.client(), world.client("w1")
     worker.send(encode_fetch("a", "b"))
     world.pass_time(700)
     assert worker.take() is None
     producer.push("jid-0001", queue="b")
-    reply = worker.take()
-    assert reply is not None
+    (reply,) = worker.take_all()
     assert jid_of(reply.body) == "jid-0001"
 
 
-def test_those_who_wait_are_served_in_the_order_in_which_they_came() -> None:
-    world = World()
-    producer = world.client()
+def test_those_who_wait_are_served_in_the_order_they_came(producer: Puppet, world: World) -> None:
     workers = [world.client(f"w{i}") for i in range(3)]
     for worker in workers:
         worker.send(encode_fetch())
     for i in range(3):
         producer.push(f"jid-000{i}")
     for i, worker in enumerate(workers):
-        reply = worker.take()
-        assert reply is not None
+        (reply,) = worker.take_all()
         assert jid_of(reply.body) == f"jid-000{i}"
 
 
-def test_a_fetch_in_vain_ends_before_two_seconds_are_over() -> None:
-    world = World()
-    client = world.client()
+def test_a_fetch_in_vain_ends_before_two_seconds_are_over(world: World, client: Puppet) -> None:
     client.send(encode_fetch("nothing"))
     world.pass_time(1_800)
     assert client.take() is None
@@ -68,20 +58,17 @@ def test_a_fetch_in_vain_ends_before_two_seconds_are_over() -> None:
     assert client.take() == NULL
 
 
-def test_what_lies_behind_a_fetch_waits_for_its_answer() -> None:
-    world = World()
+def test_what_lies_behind_a_fetch_waits_for_its_answer(world: World) -> None:
     client, other = world.client(), world.client()
     client.send(encode_fetch() + b'PUSH {"jid":"jid-0002","jobtype":"t","args":[]}\r\n')
     assert not world.jobs()
     assert client.conversation.unread() > 0
     other.push("jid-0001")
     replies = client.take_all()
-    assert [reply.kind for reply in replies] == ["$", "+"]
-    assert jid_of(replies[0].body) == "jid-0001"
+    assert ([reply.kind for reply in replies], jid_of(replies[0].body)) == (["$", "+"], "jid-0001")
 
 
-def test_what_comes_while_a_fetch_waits_is_acted_on_after_it() -> None:
-    world = World()
+def test_what_comes_while_a_fetch_waits_is_acted_on_after_it(world: World) -> None:
     client, other = world.client(), world.client()
     client.send(encode_fetch())
     client.send(b"TRACK x\r\nTRACK")
@@ -91,98 +78,86 @@ def test_what_comes_while_a_fetch_waits_is_acted_on_after_it() -> None:
     assert [reply.kind for reply in client.take_all()] == ["$", "-", "-"]
 
 
-def test_a_granted_job_waits_for_the_disk_and_an_empty_answer_does_not() -> None:
-    world = World()
+def test_a_granted_job_waits_for_the_disk_and_an_empty_answer_does_not(world: World) -> None:
     producer, worker = world.client(), world.client("w1")
     worker.waited_for_commit = False
-    assert worker.fetch() is None
-    assert not worker.waited_for_commit
+    assert (worker.fetch(), worker.waited_for_commit) == (None, False)
     producer.push("jid-0001")
     assert worker.fetch() is not None
     assert worker.waited_for_commit
 
 
-def test_a_client_that_vanishes_inside_fetch_gets_no_job() -> None:
-    world = World()
+def test_a_client_that_vanishes_inside_fetch_gets_no_job(world: World) -> None:
     producer, gone, worker = world.client(), world.client("w1"), world.client("w2")
     gone.send(encode_fetch())
     gone.hang_up()
     producer.push("jid-0001")
     assert [job.state for job in world.jobs()] == [State.READY]
-    unit = worker.fetch()
-    assert unit is not None
+    unit = worker.fetch() or {}
     assert unit["jid"] == "jid-0001"
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
-def test_a_job_whose_delivery_was_never_heard_is_given_to_the_next_at_once(wid: str) -> None:
-    world = World()
+def test_a_job_whose_delivery_was_never_heard_goes_to_the_next(world: World, wid: str) -> None:
     producer, gone, worker = world.client(), world.client(wid), world.client("w2")
     producer.push("jid-0001")
     producer.push("jid-0002")
     world.engine.received(gone.link, encode_fetch())
     world.engine.turn(world.now)
-    world.engine.close_link(gone.link, world.now, unheard=True)
+    world.engine.close_link(gone.link, world.now, undelivered=True)
     first, second = worker.fetch(), worker.fetch()
-    assert first is not None
-    assert second is not None
+    assert first
+    assert second
     assert (first["jid"], second["jid"]) == ("jid-0001", "jid-0002")
     assert "failure" not in first
     assert worker.ack("jid-0001") == OK
 
 
-def test_a_job_that_was_heard_stays_with_its_worker_when_the_connection_ends() -> None:
-    world = World()
+def test_a_job_that_was_heard_stays_with_its_worker_when_the_connection_ends(world: World) -> None:
     producer, gone, worker = world.client(), world.client("w1"), world.client("w2")
     producer.push("jid-0001")
     assert gone.fetch() is not None
     gone.hang_up()
-    assert worker.fetch() is None
-    assert [job.state for job in world.jobs()] == [State.LEASED]
+    assert (worker.fetch(), [job.state for job in world.jobs()]) == (None, [State.LEASED])
 
 
-def test_an_unheard_answer_to_something_else_gives_no_job_back() -> None:
-    world = World()
+def test_an_unheard_answer_to_something_else_gives_no_job_back(world: World) -> None:
     producer, gone = world.client(), world.client("w1")
     producer.push("jid-0001")
     assert gone.fetch() is not None
     for data in (encode_beat("w1"), b"TRACK x\r\n", b"INFO\r\n", b"QUEUE PAUSE x\r\n"):
         gone.ask(data)
-        assert not gone.conversation.last_grant
+        assert not gone.conversation.fetching.last_grant
     world.engine.received(gone.link, encode_beat("w1"))
-    gone.hang_up(unheard=True)
+    gone.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 
-def test_an_unheard_grant_that_was_settled_elsewhere_is_left_alone() -> None:
-    world = World()
+def test_an_unheard_grant_that_was_settled_elsewhere_is_left_alone(world: World) -> None:
     producer, one, two = world.client(), world.client("w1"), world.client("w1")
     producer.push("jid-0001")
     assert one.fetch() is not None
     assert two.ack("jid-0001") == OK
-    one.hang_up(unheard=True)
+    one.hang_up(undelivered=True)
     assert not world.jobs()
 
 
-def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back() -> None:
-    world = World()
+def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back(world: World) -> None:
     producer, stuck = world.client(), world.client("w1")
     producer.push("jid-0001", reserve_for=60)
     assert stuck.fetch() is not None
     for _ in range(10):
         world.pass_time(10_000, step=1_000)
-        stuck.conversation.service.registry.beat("w1", "", 0, world.now)
+        stuck.conversation.service.registry.beat(Beat("w1"), world.now)
     other = world.client("w1")
     world.pass_time(40_000, step=1_000)
-    unit = other.fetch()
-    assert unit is not None
+    unit = other.fetch() or {}
     assert unit["failure"]["errtype"] == "ReservationExpired"
-    stuck.hang_up(unheard=True)
+    stuck.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 
-def test_a_job_that_comes_to_a_link_that_is_being_closed_goes_to_another() -> None:
-    world = World()
+def test_a_job_that_comes_to_a_link_that_is_being_closed_goes_to_another(world: World) -> None:
     producer, closing, worker = world.client(), world.client("w1"), world.client("w2")
     closing.send(encode_fetch())
     closing.link.close()
@@ -191,8 +166,7 @@ def test_a_job_that_comes_to_a_link_that_is_being_closed_goes_to_another() -> No
     assert worker.fetch() is not None
 
 
-def test_a_paused_queue_gives_nothing_even_to_those_who_waited_before() -> None:
-    world = World()
+def test_a_paused_queue_gives_nothing_even_to_those_who_waited_before(world: World) -> None:
     producer, worker = world.client(), world.client("w1")
     producer.push("jid-0001", queue="a")
     worker.fetch("a")
@@ -201,13 +175,11 @@ def test_a_paused_queue_gives_nothing_even_to_those_who_waited_before() -> None:
     producer.push("jid-0002", queue="a")
     assert worker.take() is None
     assert producer.line("QUEUE RESUME a") == OK
-    reply = worker.take()
-    assert reply is not None
+    (reply,) = worker.take_all()
     assert jid_of(reply.body) == "jid-0002"
 
 
-def test_a_name_may_be_asked_for_that_no_job_could_have() -> None:
-    world = World()
+def test_a_name_may_be_asked_for_that_no_job_could_have(world: World) -> None:
     client, waiting = world.client(), world.client()
     assert client.fetch("ä!", "b") is None
     waiting.send(encode_fetch("ä!"))
@@ -218,42 +190,33 @@ def test_a_name_may_be_asked_for_that_no_job_could_have() -> None:
     "line",
     [b"FETCH " + b"q" * 1_025 + b"\r\n", b"FETCH " + b" ".join(b"%d" % i for i in range(1_025)) + b"\r\n"],
 )  # fmt: skip
-def test_impossible_queues_are_refused_at_once(line: bytes) -> None:
-    world = World()
-    client = world.client()
+def test_impossible_queues_are_refused_at_once(client: Puppet, line: bytes) -> None:
     assert client.ask(line).kind == "-"
     assert client.push("jid-0001") == OK
     assert client.fetch() is not None
 
 
-def test_a_name_that_is_no_utf8_is_the_queue_that_it_is_in_every_protocol() -> None:
-    world = World()
+def test_a_name_that_is_no_utf8_is_the_queue_that_it_is_in_every_protocol(world: World) -> None:
     client, waiting = world.client(), world.client()
     waiting.send(b"FETCH a\xff\r\n")
     new = NewJob(text_of(b"a\xff"), "kind", b"[]", Policy(), "H:1", media="json-args")
     world.broker.submit(new, world.now)
     assert client.ask(b"QUEUE PAUSE a\xfe\r\n") == OK
-    reply = waiting.take()
-    assert reply is not None
+    (reply,) = waiting.take_all()
     assert json.loads(reply.body or b"")["queue"] == text_of(b"a\xff")
     latency = client.ask(b"QUEUE LATENCY a\xff\r\n")
     assert json.loads(latency.body or b"") == {text_of(b"a\xff"): 0}
 
 
-def test_as_many_queues_as_anybody_needs() -> None:
-    world = World()
-    client = world.client()
+def test_as_many_queues_as_anybody_needs(world: World, client: Puppet) -> None:
     names = [f"q{i}" for i in range(1_024)]
     client.push("jid-0001", queue="q1023")
     assert client.fetch(*names) is not None
-    assert client.fetch(*names) is None
-    assert list(world.broker.queues) == ["q1023"]
+    assert (client.fetch(*names), list(world.broker.queues)) == (None, ["q1023"])
 
 
-def test_jobs_of_other_protocols_are_shown_as_work_units() -> None:
-    world = World()
-    worker = world.client("w1")
-    policy = Policy(failures=2, lease_ms=5_000)
+def test_jobs_of_other_protocols_are_shown_as_work_units(world: World, worker: Puppet) -> None:
+    policy = Policy(max_failures=2, lease_ms=5_000)
     for body, media in (
         (b"plain text", "bytes"),
         (b"[1, \r\n2]", "json-args"),
@@ -281,15 +244,11 @@ def test_a_job_without_a_lease_of_its_own_tells_the_one_it_is_given() -> None:
     world = World(limits=Limits(lease_ms=7_000))
     worker = world.client("w1")
     world.broker.submit(NewJob("q", "fn", b"[]", Policy(), "H:x:1", "bytes", "other"), world.now)
-    work = worker.fetch("q")
-    assert work is not None
-    assert work["reserve_for"] == 7
-    assert world.jobs()[0].until == world.now + 7_000
+    work = worker.fetch("q") or {}
+    assert (work["reserve_for"], world.jobs()[0].until) == (7, world.now + 7_000)
 
 
-def test_each_job_says_when_it_was_queued() -> None:
-    world = World()
-    client = world.client()
+def test_each_job_says_when_it_was_queued(world: World, client: Puppet) -> None:
     for i in range(3):
         client.push(f"jid-000{i}")
         world.pass_time(1_001)
@@ -297,23 +256,19 @@ def test_each_job_says_when_it_was_queued() -> None:
     assert [unit["enqueued_at"][17:] for unit in units if unit] == ["20.000Z", "21.001Z", "22.002Z"]
 
 
-def test_times_are_those_on_the_wall() -> None:
-    world = World()
-    client = world.client()
+def test_times_are_those_on_the_wall(world: World, client: Puppet) -> None:
     world.broker.wall_ahead_ms = 3_600_000
     client.push("jid-0001")
-    unit = client.fetch()
-    assert unit is not None
+    unit = client.fetch() or {}
     assert unit["created_at"] == unit["enqueued_at"] == "2026-09-21T15:13:20.000Z"
     assert client.info()["server_utc_time"] == "15:13:20 UTC"
 
 
-def test_a_job_that_comes_together_with_the_word_to_be_quiet_goes_to_another() -> None:
-    world = World()
+def test_a_job_that_comes_behind_the_word_to_be_quiet_goes_to_another(world: World) -> None:
     one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
     one.send(encode_fetch())
     push = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n'
-    two.send(push + encode_beat("w1", current_state="quiet"))
+    two.send(encode_beat("w1", current_state="quiet") + push)
     assert one.take() is None
     unit = other.fetch()
     assert unit is not None
@@ -322,41 +277,34 @@ def test_a_job_that_comes_together_with_the_word_to_be_quiet_goes_to_another() -
     assert one.take_all() == [NULL]
 
 
-def test_a_job_that_comes_together_with_the_stop_stays() -> None:
-    world = World()
+def test_a_job_that_comes_together_with_the_stop_stays(world: World) -> None:
     first, second = world.client(), world.client()
     first.send(encode_fetch("x") + b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n')
     second.send(encode_fetch())
     world.stop()
-    assert first.take_all() == [NULL, OK]
-    assert second.take_all() == [NULL]
+    assert (first.take_all(), second.take_all()) == ([NULL, OK], [NULL])
     assert [job.state for job in world.jobs()] == [State.READY]
 
 
 # -- the server stops ----------------------------------------------------------------------------
 
 
-def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more() -> None:
-    world = World()
+def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more(world: World) -> None:
     producer, worker = world.client(), world.client("w1")
     worker.send(encode_fetch("other") + b"TRACK x\r\n" * 200)
     world.stop()
     replies = worker.take_all()
-    assert replies[0] == NULL
-    assert len(replies) == 201
+    assert (replies[0], len(replies)) == (NULL, 201)
     producer.push("jid-0001")
     assert worker.fetch() is None
-    assert worker.beat("w1").body == b'{"state":"terminate"}'
-    assert world.engine.consumers() == 1
+    assert (worker.beat("w1").body, world.engine.consumers()) == (b'{"state":"terminate"}', 1)
     worker.send(b"END\r\n")
-    assert world.engine.consumers() == 0
-    assert not producer.is_hung_up
+    assert (world.engine.consumers(), producer.is_hung_up) == (0, False)
     assert [job.state for job in world.jobs()] == [State.READY]
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
-def test_who_has_fetched_before_gets_nothing_more_when_the_server_stops(wid: str) -> None:
-    world = World()
+def test_who_fetched_before_gets_no_more_when_the_server_stops(world: World, wid: str) -> None:
     worker = world.client(wid)
     assert worker.fetch() is None
     worker.push("jid-0001")
@@ -364,15 +312,13 @@ def test_who_has_fetched_before_gets_nothing_more_when_the_server_stops(wid: str
     assert worker.fetch() is None
 
 
-def test_a_worker_that_comes_when_the_server_stops_is_sent_away() -> None:
-    world = World()
+def test_a_worker_that_comes_when_the_server_stops_is_sent_away(world: World) -> None:
     world.stop()
     worker = world.client("w1")
     assert worker.beat("w1").body == b'{"state":"terminate"}'
 
 
-def test_a_client_that_only_pushes_is_no_consumer_even_with_a_name() -> None:
-    world = World()
+def test_a_client_that_only_pushes_is_no_consumer_even_with_a_name(world: World) -> None:
     producer = world.client("w1")
     producer.push("jid-0001")
     world.stop()
@@ -386,18 +332,17 @@ def many(number: int, count: int = 1_000) -> bytes:
     return encode_fetch(*(f"{number}.{i}" for i in range(count)))
 
 
-def test_connections_that_ask_for_the_same_share_what_they_remember() -> None:
-    world = World()
+def test_connections_that_ask_for_the_same_share_what_they_remember(world: World) -> None:
     clients = [world.client(f"w{number}") for number in range(100)]
     for client in clients:
         client.send(encode_fetch("high", "low"))
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
-    assert len({id(client.conversation.fetched_queues()) for client in clients}) == 1
-    assert 0 < world.service.wishes.bytes < 1_000
+    assert len({id(client.conversation.fetching.queues()) for client in clients}) == 1
+    assert 0 < world.service.queue_lists.bytes < 1_000
     for client in clients:
         client.hang_up()
-    assert world.service.wishes.bytes == 0
+    assert world.service.queue_lists.bytes == 0
 
 
 def test_what_all_connections_remember_is_bounded() -> None:
@@ -405,23 +350,23 @@ def test_what_all_connections_remember_is_bounded() -> None:
     clients = [world.client(f"w{number}") for number in range(10)]
     for number, client in enumerate(clients):
         client.send(many(number))
-        assert world.service.wishes.bytes <= 200_000
-        assert len(client.conversation.fetched_queues()) == 1_000
+        assert world.service.queue_lists.bytes <= 200_000
+        assert len(client.conversation.fetching.queues()) == 1_000
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
-    remembered = [client for client in clients if client.conversation.fetched_queues()]
+    remembered = [client for client in clients if client.conversation.fetching.queues()]
     assert 0 < len(remembered) < 5
-    assert world.service.wishes.names_waiting == 0
+    assert world.service.queue_lists.names_waiting == 0
     clients[0].push("jid-0001", queue="9.7")
     assert clients[9].ask(many(9)).body is not None
-    assert not clients[9].conversation.fetched_queues()
+    assert not clients[9].conversation.fetching.queues()
     for client in clients:
         client.hang_up()
-    assert world.service.wishes.bytes == 0
+    assert world.service.queue_lists.bytes == 0
 
 
 def test_only_so_many_names_may_wait_for_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.faktory.wishes.NAMES_WAITING_MAX", 2_500)
+    monkeypatch.setattr("franca.protocols.faktory.fetching.NAMES_WAITING_MAX", 2_500)
     world = World()
     first, second, third = (world.client() for _ in range(3))
     first.send(many(1))
@@ -431,32 +376,24 @@ def test_only_so_many_names_may_wait_for_jobs(monkeypatch: pytest.MonkeyPatch) -
     assert third.take() is None
     first.hang_up()
     world.pass_time(2_000)
-    assert third.take() == NULL
-    assert world.service.wishes.names_waiting == 0
+    assert (third.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
     third.send(many(3))
-    assert third.take() is None
-    assert world.service.wishes.names_waiting == 1_000
+    assert (third.take(), world.service.queue_lists.names_waiting) == (None, 1_000)
     world.stop()
-    assert third.take() == NULL
-    assert world.service.wishes.names_waiting == 0
+    assert (third.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
 
 
-def test_a_quiet_worker_is_counted_no_longer_than_it_waits() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_quiet_worker_is_counted_no_longer_than_it_waits(world: World, worker: Puppet) -> None:
     worker.send(many(1))
     assert world.service.ask_worker("w1", "quiet")
     world.pass_time(2_000)
-    assert worker.take() == NULL
-    assert world.service.wishes.names_waiting == 0
+    assert (worker.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
     assert worker.fetch("a") is None
 
 
 def test_a_demand_that_the_broker_refuses_is_answered_with_an_error(
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, client: Puppet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
-    client = world.client()
 
     def refuse(*_: object) -> None:
         raise TooMuch("too many queues")
@@ -465,6 +402,6 @@ def test_a_demand_that_the_broker_refuses_is_answered_with_an_error(
     assert client.ask(many(1)) == err("too many queues")
     assert client.ask(encode_fetch()) == err("too many queues")
     monkeypatch.undo()
-    assert world.service.wishes.names_waiting == 0
+    assert world.service.queue_lists.names_waiting == 0
     client.push("jid-0001")
     assert client.fetch() is not None

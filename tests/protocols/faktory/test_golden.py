@@ -52,29 +52,20 @@ EXCHANGES: list[tuple[str, bytes, bytes]] = [
     ("ack other number", b'ACK {"jid":"j","n":1}\r\n', err(b'invalid ACK {"jid":"j","n":1}')),
     ("ack no JSON", b"ACK jid\r\n", err(b"invalid ACK jid")),
     ("ack bare", b"ACK\r\n", err(b"invalid ACK ")),
-    (
-        "fail",
-        PUSH + b'FETCH\r\nFAIL {"jid":"jid-0001","message":"m","errtype":"e"}\r\n',
-        OK + DELIVERY + OK,
-    ),
+    ("fail", PUSH + b'FETCH\r\nFAIL {"jid":"jid-0001","message":"m","errtype":"e"}\r\n',
+     OK + DELIVERY + OK),
     ("fail any case", PUSH + b'FETCH\r\nFAIL {"JID":"jid-0001"}\r\n', OK + DELIVERY + OK),
     ("fail of nobody", b'FAIL {"jid":"unknown-1"}\r\n', err(b"Job not found unknown-1")),
     ("fail without jid", b'FAIL {"message":"m"}\r\n', err(b"missing JID")),
     ("fail empty", b"FAIL {}\r\n", err(b"missing JID")),
     ("fail null", b"FAIL null\r\n", err(b"missing JID")),
     ("fail wrong type", b'FAIL {"jid":1}\r\n', err(b'invalid FAIL {"jid":1}')),
-    (
-        "fail wrong trace",
-        b'FAIL {"jid":"j","backtrace":"x"}\r\n',
-        err(b'invalid FAIL {"jid":"j","backtrace":"x"}'),
-    ),
+    ("fail wrong trace", b'FAIL {"jid":"j","backtrace":"x"}\r\n',
+     err(b'invalid FAIL {"jid":"j","backtrace":"x"}')),
     ("fail bare", b"FAIL\r\n", err(b"invalid FAIL ")),
     ("beat of nobody", b'BEAT {"wid":"w9"}\r\n', err(b"unknown worker w9")),
-    (
-        "beat float",
-        b'BEAT {"wid":"w9","rss_kb":1.5}\r\n',
-        err(b'invalid BEAT {"wid":"w9","rss_kb":1.5}'),
-    ),
+    ("beat float", b'BEAT {"wid":"w9","rss_kb":1.5}\r\n',
+     err(b'invalid BEAT {"wid":"w9","rss_kb":1.5}')),
     ("beat bare", b"BEAT\r\n", err(b"invalid BEAT ")),
     ("flush", PUSH + b"FLUSH\r\nFETCH\r\n", OK + OK + NULL),
     ("flush does not take words", b"FLUSH default\r\n", err(b"FLUSH takes no arguments")),
@@ -89,20 +80,13 @@ EXCHANGES: list[tuple[str, bytes, bytes]] = [
     ("NUL", b"A\0B\r\n", err(b"unknown command A B")),
     ("CR inside", b"A\rB\r\n", err(b"unknown command A B")),
     ("track", b"TRACK GET x\r\n", TRACK),
-    (
-        "batch",
-        b"BATCH NEW {}\r\n",
-        err(b"batch subsystem is only available in Faktory Enterprise"),
-    ),
+    ("batch", b"BATCH NEW {}\r\n", err(b"batch subsystem is only available in Faktory Enterprise")),
     ("pause", PUSH + b"QUEUE PAUSE default\r\nFETCH\r\n", OK + OK + NULL),
     ("pause nobody", b"QUEUE PAUSE nosuch\r\n", OK),
     ("pause all", PUSH + b"QUEUE PAUSE *\r\nFETCH\r\n", OK + OK + NULL),
     ("queue in lower case", PUSH + b"QUEUE pause *\r\nFETCH\r\n", OK + OK + NULL),
-    (
-        "resume",
-        PUSH + b"QUEUE PAUSE default\r\nQUEUE RESUME default\r\nFETCH\r\n",
-        OK + OK + OK + DELIVERY,
-    ),
+    ("resume", PUSH + b"QUEUE PAUSE default\r\nQUEUE RESUME default\r\nFETCH\r\n",
+     OK + OK + OK + DELIVERY),
     ("resume all", PUSH + b"QUEUE PAUSE *\r\nQUEUE RESUME *\r\nFETCH\r\n", OK * 3 + DELIVERY),
     ("remove", PUSH + b"QUEUE REMOVE default\r\nFETCH\r\n", OK + OK + NULL),
     ("remove all", PUSH + b"QUEUE REMOVE *\r\nFETCH\r\n", OK + OK + NULL),
@@ -116,79 +100,40 @@ EXCHANGES: list[tuple[str, bytes, bytes]] = [
     ("mutate with spaces", b'MUTATE { "cmd": "clear", "target": "dead" }\r\n', OK),
     ("mutate what", b'MUTATE {"cmd":"x","target":"dead"}\r\n', err(b"unknown mutate operation")),
     ("mutate nothing", b"MUTATE {}\r\n", err(b"unknown mutate operation")),
-    (
-        "mutate where",
-        b'MUTATE {"cmd":"kill","target":"queue"}\r\n',
-        err(b"invalid target for mutation command"),
-    ),
+    ("mutate where", b'MUTATE {"cmd":"kill","target":"queue"}\r\n',
+     err(b"invalid target for mutation command")),
     ("many", b'PUSHB [{"jid":"jid-0001","jobtype":"type","args":[1]}]\r\nFETCH\r\n', bulk(b"{}") + DELIVERY),
     ("none of many", b"PUSHB []\r\n", bulk(b"{}")),
     ("null of many", b"PUSHB null\r\n", bulk(b"{}")),
-    (
-        "some of many",
-        b'PUSHB [{"jid":"jid-0001","jobtype":"type","args":[1]},{"jid":"short"},{},'
-        b'{"jid":"jid-0002","args":[]}]\r\nFETCH\r\nFETCH\r\n',
-        bulk(
-            b'{"":"jobs must have a reasonable jid parameter",'
-            b'"jid-0002":"jobs must have a jobtype parameter",'
-            b'"short":"jobs must have a reasonable jid parameter"}'
-        )
-        + DELIVERY
-        + NULL,
-    ),
+    ("some of many",
+     b'PUSHB [{"jid":"jid-0001","jobtype":"type","args":[1]},{"jid":"short"},{},'
+     b'{"jid":"jid-0002","args":[]}]\r\nFETCH\r\nFETCH\r\n',
+     bulk(b'{"":"jobs must have a reasonable jid parameter",'
+          b'"jid-0002":"jobs must have a jobtype parameter",'
+          b'"short":"jobs must have a reasonable jid parameter"}') + DELIVERY + NULL),
     ("push nothing", b"PUSH {}\r\n", NOT_A_JID),
     ("push null", b"PUSH null\r\n", NOT_A_JID),
     ("jid too short", b'PUSH {"jid":"1234567","jobtype":"t","args":[]}\r\n', NOT_A_JID),
     ("jid counted in bytes", 'PUSH {"jid":"öööö","jobtype":"t","args":[]}\r\n'.encode(), OK),
     ("jid null", b'PUSH {"jid":null,"jobtype":"t","args":[]}\r\n', NOT_A_JID),
-    (
-        "no jobtype",
-        b'PUSH {"jid":"jid-0001","args":[]}\r\n',
-        err(b"jobs must have a jobtype parameter"),
-    ),
-    (
-        "empty jobtype",
-        b'PUSH {"jid":"jid-0001","jobtype":"","args":[]}\r\n',
-        err(b"jobs must have a jobtype parameter"),
-    ),
-    (
-        "no args",
-        b'PUSH {"jid":"jid-0001","jobtype":"t"}\r\n',
-        err(b"jobs must have an args parameter"),
-    ),
-    (
-        "null args",
-        b'PUSH {"jid":"jid-0001","jobtype":"t","args":null}\r\n',
-        err(b"jobs must have an args parameter"),
-    ),
-    (
-        "reserved too long",
-        push(b'"reserve_for":86401'),
-        err(b"jobs cannot be reserved for more than one day"),
-    ),
+    ("no jobtype", b'PUSH {"jid":"jid-0001","args":[]}\r\n',
+     err(b"jobs must have a jobtype parameter")),
+    ("empty jobtype", b'PUSH {"jid":"jid-0001","jobtype":"","args":[]}\r\n',
+     err(b"jobs must have a jobtype parameter")),
+    ("no args", b'PUSH {"jid":"jid-0001","jobtype":"t"}\r\n',
+     err(b"jobs must have an args parameter")),
+    ("null args", b'PUSH {"jid":"jid-0001","jobtype":"t","args":null}\r\n',
+     err(b"jobs must have an args parameter")),
+    ("reserved too long", push(b'"reserve_for":86401'),
+     err(b"jobs cannot be reserved for more than one day")),
     ("reserved a day", push(b'"reserve_for":86400'), OK),
-    (
-        "bad time",
-        push(b'"at":"tomorrow"'),
-        err(
-            b"invalid timestamp for 'at': \"tomorrow\": "
-            b'parsing time "tomorrow" as RFC3339'
-        ),
-    ),
-    (
-        "a date is no time",
-        push(b'"at":"2026-09-21"'),
-        err(
-            b"invalid timestamp for 'at': \"2026-09-21\": "
-            b'parsing time "2026-09-21" as RFC3339'
-        ),
-    ),
+    ("bad time", push(b'"at":"tomorrow"'),
+     err(b"invalid timestamp for 'at': \"tomorrow\": parsing time \"tomorrow\" as RFC3339")),
+    ("a date is no time", push(b'"at":"2026-09-21"'),
+     err(b"invalid timestamp for 'at': \"2026-09-21\": parsing time \"2026-09-21\" as RFC3339")),
     ("no time", push(b'"at":""'), OK),
-    (
-        "bad queue",
-        push(b'"queue":"bad queue"'),
-        err(b'cannot get "bad queue" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z'),
-    ),
+    ("bad queue", push(b'"queue":"bad queue"'),
+     err(b'cannot get "bad queue" queue: queue names must match \\A[a-zA-Z0-9._-]+\\z')),
     ("members in any case", b'PUSH {"JID":"jid-0001","JobType":"t","Args":[]}\r\n', OK),
     ("unknown members", push(b'"priority":5,"x":{"y":[1]}'), OK),
     ("custom of another type", push(b'"custom":[]'), err(b"invalid JSON: custom must be an object")),
@@ -237,8 +182,7 @@ def test_an_exchange_between_two_others(sent: bytes, expected: bytes) -> None:
 
 
 @pytest.mark.parametrize(("sent", "expected"), CASES, ids=IDS)
-def test_each_reply_is_one_piece(sent: bytes, expected: bytes) -> None:
-    world = World()
+def test_each_reply_is_one_piece(world: World, sent: bytes, expected: bytes) -> None:
     client = world.client()
     client.pieces.clear()
     client.send(sent)
@@ -267,10 +211,7 @@ def test_what_is_no_job_is_refused_in_one_line(verb: bytes, text: bytes) -> None
     world = World()
     client = world.client()
     client.send(verb + text + b"\r\n")
-    reply = client.take()
-    assert reply is not None
-    assert reply.kind == "-"
-    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    (reply,) = client.take_all()
+    assert (reply.kind, (reply.body or b"").startswith(b"ERR invalid JSON: ")) == ("-", True)
     assert not client.unread
-    assert client.line("TRACK").kind == "-"
-    assert not world.jobs()
+    assert (client.line("TRACK").kind, world.jobs()) == ("-", [])

@@ -8,8 +8,9 @@ import re
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.faktory.service import FaktorySettings
-from franca.protocols.faktory.wire import encode_hello, password_hash
+from franca.protocols.faktory.settings import FaktorySettings
+from franca.protocols.faktory.wire import password_hash
+from tests.protocols.faktory.client import encode_hello
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
 
 SECRET = FaktorySettings(password="s3cret")
@@ -58,8 +59,7 @@ def test_a_wrong_hash_is_told_and_hung_up_on(change: object) -> None:
     assert callable(change)
     said = change(password_hash("s3cret", salt, rounds))
     assert client.ask(encode_hello(pwdhash=said)) == err("Invalid password")
-    assert client.is_hung_up
-    assert not client.link.known
+    assert (client.is_hung_up, client.link.known) == (True, False)
 
 
 def test_a_hash_is_worth_nothing_on_another_connection() -> None:
@@ -107,8 +107,7 @@ def test_hello_in_all_accepted_forms(hello: bytes, end: bytes) -> None:
     client = World().connect()
     client.heard()
     client.send(hello + end)
-    assert client.heard() == b"+OK\r\n"
-    assert not client.is_hung_up
+    assert (client.heard(), client.is_hung_up) == (b"+OK\r\n", False)
 
 
 @pytest.mark.parametrize(
@@ -140,14 +139,11 @@ def test_hello_in_all_accepted_forms(hello: bytes, end: bytes) -> None:
         b"HELLO {" + b" " * 70_000 + b"}",
     ],
 )
-def test_a_stranger_who_says_anything_else_is_hung_up_on_in_silence(line: bytes) -> None:
-    world = World()
+def test_a_stranger_who_says_anything_else_is_hung_up_on(world: World, line: bytes) -> None:
     client = world.connect()
     client.heard()
     client.send(line + b'\r\nHELLO {"v":2}\r\n')
-    assert client.heard() == b""
-    assert client.is_hung_up
-    assert not world.jobs()
+    assert (client.heard(), client.is_hung_up, world.jobs()) == (b"", True, [])
 
 
 def test_a_stranger_may_not_pile_up_bytes() -> None:
@@ -158,8 +154,7 @@ def test_a_stranger_may_not_pile_up_bytes() -> None:
     assert client.heard() == b""
 
 
-def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while() -> None:
-    world = World()
+def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while(world: World) -> None:
     client = world.connect()
     world.pass_time(7_000)
     assert client.is_hung_up
@@ -174,12 +169,10 @@ def test_commands_right_behind_hello_are_acted_on() -> None:
 
 
 @pytest.mark.parametrize("wid", ["w" * 1025, "a\0b"])
-def test_a_worker_with_an_impossible_name_is_refused(wid: str) -> None:
-    world = World()
+def test_a_worker_with_an_impossible_name_is_refused(world: World, wid: str) -> None:
     client = world.connect()
     client.heard()
-    assert client.ask(encode_hello(wid)).kind == "-"
-    assert client.is_hung_up
+    assert (client.ask(encode_hello(wid)).kind, client.is_hung_up) == ("-", True)
     assert not world.service.workers()
 
 
@@ -204,27 +197,22 @@ def test_a_long_line_is_judged_the_same_however_it_is_cut(size: int, end: bytes)
     assert len(heard) == 1
 
 
-def test_half_a_line_and_then_silence_is_hung_up_on() -> None:
-    world = World()
-    client = world.client()
+def test_half_a_line_and_then_silence_is_hung_up_on(world: World, client: Puppet) -> None:
     client.send(b"PUSH {")
     world.pass_time(33_000, step=500)
     assert client.is_hung_up
     assert client.heard() == b""
 
 
-def test_end_is_not_answered() -> None:
-    client = World().client()
+def test_end_is_not_answered(client: Puppet) -> None:
     client.send(b"END\r\nTRACK x\r\n")
     assert client.is_hung_up
     assert client.heard() == b""
 
 
-def test_no_worker_is_taken_for_a_connection_without_a_wid() -> None:
-    world = World()
+def test_no_worker_is_taken_for_a_connection_without_a_wid(world: World) -> None:
     client = world.connect()
     client.take()
-    assert client.ask(encode_hello("link l1")).kind == "-"
-    assert client.is_hung_up
+    assert (client.ask(encode_hello("link l1")).kind, client.is_hung_up) == ("-", True)
     for wid in ("link", "linked 1", "Link 1"):
         world.client(wid)

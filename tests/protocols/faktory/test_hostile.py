@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from franca.control.views import whole
 from franca.core.limits import Limits
 from franca.protocols.bodies import as_bytes, as_json_args
-from franca.protocols.faktory import wire
-from franca.protocols.faktory.scan import Unfit, check
-from franca.protocols.faktory.text import finished
-from tests.protocols.faktory.puppet import World, job
+from franca.protocols.faktory.go_json import Unfit, check, run_steps
+from tests.protocols.faktory import client as wire
+from tests.protocols.faktory.puppet import Puppet, World, job
+from tests.support.faktory import take_reply
 
 JIDS = st.sampled_from(["jid-0001", "jid-0002", "short", "jid-\0000"])
 JUNK = st.one_of(
@@ -112,7 +112,7 @@ def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
 def replies_in(heard: bytes) -> int:
     unread = bytearray(heard)
     count = 0
-    while wire.parse_reply(unread) is not None:
+    while take_reply(unread) is not None:
         count += 1
     assert not unread
     return count
@@ -154,9 +154,7 @@ def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(ODD_LINES, min_size=1, max_size=8), st.booleans())
-def test_whatever_is_pushed_may_be_taken_shown_and_run_by_anybody(
-    lines: list[bytes], known: bool
-) -> None:
+def test_whatever_is_pushed_may_be_taken_shown_and_run(lines: list[bytes], known: bool) -> None:
     world = World()
     client = world.client("w1") if known else world.connect()
     worker = world.client("w2")
@@ -175,7 +173,7 @@ def test_whatever_is_pushed_may_be_taken_shown_and_run_by_anybody(
     worker.line('MUTATE {"cmd":"requeue","target":"retries"}')
     while (unit := worker.fetch()) is not None:
         assert worker.ack(unit["jid"]).kind == "+"
-    client.hang_up(unheard=True)
+    client.hang_up(undelivered=True)
     assert world.engine.unhandled == 0
 
 
@@ -196,23 +194,19 @@ def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, know
     world.pass_time(2_000)
     heard = client.heard()
     if known:
-        assert replies_in(heard) == 1
-        assert heard.startswith((b"-ERR ", b"$-1"))
+        assert (replies_in(heard), heard.startswith((b"-ERR ", b"$-1"))) == (1, True)
         assert len(heard) < 5_000
     else:
-        assert heard == b""
-        assert client.is_hung_up
+        assert (heard, client.is_hung_up) == (b"", True)
     assert not world.jobs()
 
 
-def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
-    world = World()
+def test_a_flood_takes_its_share_of_a_turn_and_no_more(world: World) -> None:
     flooder, other = world.client(), world.client()
     world.engine.received(flooder.link, b"TRACK x\r\n" * 1_000)
     world.engine.received(other.link, b"TRACK y\r\n")
     world.engine.turn(world.now)
-    assert len(flooder.link.out) == world.limits.turn_messages
-    assert len(other.link.out) == 1
+    assert (len(flooder.link.out), len(other.link.out)) == (world.limits.turn_messages, 1)
     assert world.engine.has_input()
     world.run()
     assert replies_in(flooder.heard()) == 1_000
@@ -231,22 +225,20 @@ def test_depth_is_counted_outside_of_strings(text: str) -> None:
 
 
 def test_what_is_wide_is_not_deep() -> None:
-    assert depth(b"[" * 300 + b"]" * 300) == 300
-    assert depth(b"[" + b"[]," * 300 + b"[]]") == 2
+    assert (depth(b"[" * 300 + b"]" * 300), depth(b"[" + b"[]," * 300 + b"[]]")) == (300, 2)
 
 
 def depth(text: bytes) -> int:
     """The least limit that a text keeps to."""
     for most in range(1_000):
         with suppress(Unfit):
-            finished(check(text, most))
+            run_steps(check(text, most))
             return most
     raise AssertionError("deeper than anything")
 
 
 @pytest.mark.parametrize("thing", [b"{}", b'{"a":1}'])
-def test_a_large_frame_of_what_can_be_no_jobs_is_refused_before_it_takes_room(thing: bytes) -> None:
-    client = World().client()
+def test_a_large_frame_of_no_jobs_is_refused_before_it_comes(client: Puppet, thing: bytes) -> None:
     reply = client.ask(b"PUSHB [%b]\r\n" % b",".join([thing] * 50_000))
     assert reply.kind == "-"
     assert b"too short to be jobs" in (reply.body or b"")
@@ -255,10 +247,8 @@ def test_a_large_frame_of_what_can_be_no_jobs_is_refused_before_it_takes_room(th
 
 @pytest.mark.parametrize(("queues", "is_old"), [(900, False), (1_100, True)])
 def test_info_about_very_many_queues_may_be_a_second_old_and_no_older(
-    queues: int, is_old: bool
+    world: World, client: Puppet, queues: int, is_old: bool
 ) -> None:
-    world = World()
-    client = world.client()
     for number in range(queues):
         world.broker.queue(f"q{number}")
     assert client.info()["faktory"]["total_enqueued"] == 0

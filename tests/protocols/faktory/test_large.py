@@ -11,10 +11,10 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.faktory.bulk import JOBS_A_TURN
-from franca.protocols.faktory.text import LARGE_BYTES
-from franca.protocols.faktory.wire import Reply
+from franca.protocols.faktory.client_commands import JOBS_A_TURN
+from franca.protocols.faktory.go_json import LARGE_BYTES
 from tests.protocols.faktory.puppet import NULL, OK, Puppet, World
+from tests.support.faktory import Reply
 
 FILLER = b"x" * LARGE_BYTES
 EMPTY_MAP = Reply("$", b"{}")
@@ -37,8 +37,7 @@ def job_of(jid: bytes, args: bytes, more: bytes = b"") -> bytes:
     return b'{"jid":"%b","jobtype":"t","args":%b%b}' % (jid, args, more)
 
 
-def test_a_large_job_takes_several_turns_and_arrives_as_it_was() -> None:
-    world = World()
+def test_a_large_job_takes_several_turns_and_arrives_as_it_was(world: World) -> None:
     client, other = world.client(), world.client()
     args = b'["%b", 1.50, {"b":1,"a":[]}]' % FILLER
     world.engine.received(client.link, b"PUSH " + job_of(b"jid-0001", args) + b"\r\nTRACK x\r\n")
@@ -56,18 +55,15 @@ def test_a_large_job_takes_several_turns_and_arrives_as_it_was() -> None:
     [(b"\xff", "\ufffd"), (rb"\ud800", "\ufffd"), (rb"\ud83d\ude00", "😀"), ("ö".encode(), "ö")],
 )
 @pytest.mark.parametrize("verb", [b"PUSH %b\r\n", b"PUSHB [%b]\r\n", b"PUSHB [ %b ,%b ] \r\n"])
-def test_broken_text_in_a_large_job(verb: bytes, broken: bytes, mended: str) -> None:
-    world = World()
+def test_broken_text_in_a_large_job(world: World, verb: bytes, broken: bytes, mended: str) -> None:
     client = world.client()
     unit = job_of(b"jid-0001", b'["%b%b"]' % (FILLER, broken), b',"custom":{"c":"%b"}' % broken)
     again = unit.replace(b"jid-0001", b"jid-0002")
     command = verb % ((unit, again) if verb.count(b"%b") == 2 else unit)
     turns(world, client, command)
     assert client.take() == (EMPTY_MAP if b"PUSHB" in verb else OK)
-    found = client.fetch()
-    assert found is not None
-    assert found["args"] == [FILLER.decode() + mended]
-    assert found["custom"] == {"c": mended}
+    found = client.fetch() or {}
+    assert (found["args"], found["custom"]) == ([FILLER.decode() + mended], {"c": mended})
 
 
 @pytest.mark.parametrize(
@@ -103,8 +99,7 @@ def test_a_large_job_that_is_none_is_refused_in_one_line(verb: bytes, unit: byte
     world = World()
     client = world.client()
     turns(world, client, verb % unit)
-    reply = client.take()
-    assert reply is not None
+    (reply,) = client.take_all()
     if b"PUSHB" in verb and reply.kind == "$":
         assert len(json.loads(reply.body or b"")) == 1
     else:
@@ -114,20 +109,16 @@ def test_a_large_job_that_is_none_is_refused_in_one_line(verb: bytes, unit: byte
     assert client.push("jid-0002") == OK
 
 
-def test_unknown_members_of_a_large_job_are_dropped() -> None:
-    world = World()
-    client = world.client()
+def test_unknown_members_of_a_large_job_are_dropped(world: World, client: Puppet) -> None:
     more = b',"priority":5,"x":[{}],"retry":3,"retry":4,"queue":null'
     turns(world, client, b"PUSH " + job_of(b"jid-0001", b'["%b"]' % FILLER, more) + b"\r\n")
     assert client.take() == OK
-    found = client.fetch()
-    assert found is not None
+    found = client.fetch() or {}
     assert (found["retry"], found["queue"]) == (4, "default")
     assert "x" not in found
 
 
-def test_a_large_array_is_pushed_part_by_part_in_its_order() -> None:
-    world = World()
+def test_a_large_array_is_pushed_part_by_part_in_its_order(world: World) -> None:
     client, other = world.client(), world.client()
     count = 20_000
     units = [job_of(b"jid-%06d" % i, b'[%d,{"a":["]},{",1]}]' % i) for i in range(count)]
@@ -143,8 +134,7 @@ def test_a_large_array_is_pushed_part_by_part_in_its_order() -> None:
     assert max(b - a for a, b in pairwise(pushed)) <= JOBS_A_TURN
     assert other.push("jid-other", queue="other") == OK
     world.run()
-    reply = client.take()
-    assert reply is not None
+    (reply,) = client.take_all()
     assert set(json.loads(reply.body or b"")) == {"jid-007000", "short"}
     assert world.broker.totals.pushed == count - 2 + 1
     jids = [found["jid"] for found in iter(client.fetch, None) if found]
@@ -166,15 +156,12 @@ def test_a_large_array_is_pushed_part_by_part_in_its_order() -> None:
     ],
     ids=range(9),
 )
-def test_nothing_of_a_large_array_is_pushed_if_one_has_no_shape(spoil: object) -> None:
-    world = World()
+def test_one_shapeless_job_refuses_a_large_array(world: World, spoil: object) -> None:
     client = world.client()
     units = [job_of(b"jid-%06d" % i, b"[%d]" % i) for i in range(15_000)]
     turns(world, client, b"PUSHB [%b]\r\n" % b",".join(spoil(units)))  # type: ignore[operator]
-    reply = client.take()
-    assert reply is not None
-    assert reply.kind == "-"
-    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    (reply,) = client.take_all()
+    assert (reply.kind, (reply.body or b"").startswith(b"ERR invalid JSON: ")) == ("-", True)
     assert world.broker.totals.pushed == 0
 
 
@@ -183,47 +170,36 @@ def refusable(count: int, at: bytes = b"x") -> bytes:
     return b",".join(units)
 
 
-def test_what_is_told_of_jobs_that_were_not_taken_is_bounded() -> None:
-    world = World()
-    client = world.client()
+def test_what_is_told_of_jobs_that_were_not_taken_is_bounded(world: World, client: Puppet) -> None:
     taken = b",".join(job_of(b"taken-%04d" % i, b"[]") for i in range(700))
     turns(world, client, b"PUSHB [%b,%b]\r\n" % (taken, refusable(40_000)))
-    reply = client.take()
-    assert reply is not None
+    (reply,) = client.take_all()
     assert reply.kind == "-"
     assert b"too many jobs were refused: 700 were taken" in (reply.body or b"")
-    assert world.broker.totals.pushed == 700
-    assert world.service.intake.refusal_bytes == 0
+    assert (world.broker.totals.pushed, world.service.intake.refusal_bytes) == (700, 0)
     reply = client.ask(b"PUSHB [%b]\r\n" % refusable(5_000))
     assert len(json.loads(reply.body or b"")) == 5_000
 
 
-def test_what_is_told_of_them_to_all_clients_together_is_bounded() -> None:
-    world = World()
+def test_what_is_told_of_them_to_all_clients_together_is_bounded(world: World) -> None:
     clients = [world.client() for _ in range(12)]
     for client in clients:
         world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(5_000))
     world.run()
     kinds = [reply.kind for reply in (client.take() for client in clients) if reply]
-    assert set(kinds) == {"$", "-"}
-    assert len(kinds) == 12
-    assert world.service.intake.refusal_bytes == 0
+    assert (set(kinds), len(kinds), world.service.intake.refusal_bytes) == ({"$", "-"}, 12, 0)
 
 
-def test_what_was_to_be_told_to_a_client_that_is_gone_is_forgotten() -> None:
-    world = World()
-    client = world.client()
+def test_what_a_client_that_is_gone_was_to_hear_is_forgotten(client: Puppet, world: World) -> None:
     world.engine.received(client.link, b"PUSHB [%b]\r\n" % refusable(3_000))
     world.engine.turn(world.now)
     world.engine.turn(world.now)
     assert world.service.intake.refusal_bytes > 0
-    client.link.conversation.hang_up(world.now, unheard=True)
+    client.link.conversation.hang_up(world.now, undelivered=True)
     assert world.service.intake.refusal_bytes == 0
 
 
-def test_a_reason_repeats_little_of_what_was_said() -> None:
-    world = World()
-    client = world.client()
+def test_a_reason_repeats_little_of_what_was_said(client: Puppet) -> None:
     for more in (b',"at":"%b"', b',"queue":"%b"'):
         unit = job_of(b"jid-0001", b"[]", more % ("😀" * 300).encode())
         reply = client.ask(b"PUSHB [%b]\r\n" % unit)
@@ -246,7 +222,7 @@ def test_a_large_failure_is_taken_as_far_as_it_is_kept() -> None:
         worker.fetch()
         assert turns(world, worker, b'FAIL {"jid":"%b",%b}\r\n' % (jid, said)) > 1
         assert worker.take() == OK
-    texts = [job.story[-1].error_text for job in world.jobs(State.DEAD) if job.story]
+    texts = [job.attempt_log[-1].error_text for job in world.jobs(State.DEAD) if job.attempt_log]
     assert texts == ["x" * 1_000, "x\ufffd" + "x" * 996, "x", "x"]
 
 
@@ -258,21 +234,16 @@ def test_a_large_failure_is_taken_as_far_as_it_is_kept() -> None:
      b'MUTATE {"cmd":"clear","target":"dead","x":"%b"}' % (FILLER * 9), FILLER * 3, b"\xff" * LARGE_BYTES],
     ids=range(12),
 )  # fmt: skip
-def test_other_large_commands_get_a_short_answer(line: bytes) -> None:
-    world = World()
-    client = world.client()
+def test_other_large_commands_get_a_short_answer(world: World, client: Puppet, line: bytes) -> None:
     turns(world, client, line + b"\r\n")
-    reply = client.take()
-    assert reply is not None
+    (reply,) = client.take_all()
     assert reply != NULL
     assert reply.kind == "-"
     assert len(reply.body or b"") < 5_000
     assert client.push("jid-0001") == OK
 
 
-def test_many_queues_are_changed_a_few_each_turn() -> None:
-    world = World()
-    client = world.client()
+def test_many_queues_are_changed_a_few_each_turn(world: World, client: Puppet) -> None:
     for number in range(1_000):
         world.broker.queue(f"q{number}")
     assert turns(world, client, b"QUEUE PAUSE *\r\n") == 5
@@ -314,21 +285,18 @@ def test_broken_text_in_reports_and_jobs_of_any_size(size: int, broken: bytes, m
     client = world.client("w1")
     unit = job_of(b"jid-0001", b'["%b"]' % (broken * size), b',"retry":-1,"unknown":5')
     assert client.ask(b"PUSH %b\r\n" % unit) == OK
-    found = client.fetch()
-    assert found is not None
+    found = client.fetch() or {}
     assert found["args"] == [mended * size]
     fail = b'FAIL {"jid":"jid-0001","Message":"%b","errtype":"E"}\r\n' % (
         broken * min(size, 40_000)
     )
     assert client.ask(fail) == OK
     (dead,) = world.jobs(State.DEAD)
-    assert dead.story
-    assert dead.story[-1].error_text == mended * min(size, 40_000)
+    assert dead.attempt_log
+    assert dead.attempt_log[-1].error_text == mended * min(size, 40_000)
 
 
-def test_what_takes_long_to_read_ends_the_share_of_a_turn() -> None:
-    world = World()
-    client = world.client()
+def test_what_takes_long_to_read_ends_the_share_of_a_turn(world: World, client: Puppet) -> None:
     units = (job_of(b"jid-%04d" % i, b'["%b"]' % (rb"\ud800" * 500)) for i in range(20))
     pushed = []
     world.engine.received(client.link, b"".join(b"PUSH %b\r\n" % unit for unit in units))

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import JobQuery, State
-from franca.core.tail import Recaller
+from franca.core.wants import Recaller
 from franca.protocols.faktory.glob import Glob, Share
-from franca.protocols.faktory.text import finished
-from franca.protocols.faktory.wire import encode_mutate
+from franca.protocols.faktory.go_json import run_steps
+from tests.protocols.faktory.client import encode_mutate
 from tests.protocols.faktory.puppet import OK, Puppet, World, job
 
 LATER = "2030-01-01T00:00:00Z"
@@ -62,19 +62,10 @@ SECOND = {"retries": "retry-0002", "scheduled": "later-0002", "dead": "dead-0000
 
 @pytest.mark.parametrize("target", ["retries", "scheduled", "dead"])
 @pytest.mark.parametrize(
-    "filters",
-    [
-        {},
-        {"jids": []},
-        {"jobtype": "", "regexp": ""},
-        {"regexp": "*"},
-        {"jids": None},
-    ],
+    "filters", [{}, {"jids": []}, {"jobtype": "", "regexp": ""}, {"regexp": "*"}, {"jids": None}]
 )
 @pytest.mark.parametrize("cmd", ["clear", "discard", "kill", "requeue"])
-def test_without_a_filter_all_of_a_set_is_meant(
-    cmd: str, target: str, filters: dict[str, object]
-) -> None:
+def test_without_a_filter_all_are_meant(cmd: str, target: str, filters: dict[str, object]) -> None:
     world, client = populated()
     assert client.ask(encode_mutate(cmd, target, **filters)) == OK
     after = {name: list(jids) for name, jids in EVERYTHING.items()}
@@ -153,8 +144,7 @@ def test_a_filter_that_fits_nobody_changes_nothing(target: str, filters: dict[st
         ("send*", ["SendMail", "SendSms", "a*b", 'a"b']),
     ],
 )
-def test_a_jobtype_alone_is_a_pattern(jobtype: str, left: list[str]) -> None:
-    world = World()
+def test_a_jobtype_alone_is_a_pattern(world: World, jobtype: str, left: list[str]) -> None:
     client = world.client()
     for number, kind in enumerate(["SendMail", "SendSms", "a*b", 'a"b']):
         client.push(f"jid-000{number}", jobtype=kind, at=LATER)
@@ -182,8 +172,7 @@ def test_many_names_are_looked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Broker, "recall", noted)
     names = [f"jid-{i:05}" for i in range(2_000)]
-    assert client.ask(encode_mutate("discard", "scheduled", jids=names)) == OK
-    assert not world.jobs()
+    assert (client.ask(encode_mutate("discard", "scheduled", jids=names)), world.jobs()) == (OK, [])
     assert {(len(query.names), query.limit, query.states) for query in asked} == {
         (200, 200, (State.WAITING,))
     }
@@ -206,14 +195,11 @@ def test_a_pattern_sees_the_failure_and_the_time_as_the_original_would_write_the
     assert sets(world)["scheduled"] == ["later-0001"]
 
 
-def test_the_pattern_of_the_rust_suite_fits_compact_arguments() -> None:
-    world = World()
-    client = world.client()
+def test_the_pattern_of_the_rust_suite_fits_compact_arguments(world: World, client: Puppet) -> None:
     line = f'{{"jid": "jid-0001", "jobtype": "t", "args": ["fizz"], "at": "{LATER}"}}'
     assert client.line(f"PUSH {line}") == OK
     mutate = r'MUTATE {"cmd":"discard","target":"scheduled","filter":{"regexp":"*\"args\":\\[\"fizz\"\\]*"}}'
-    assert client.line(mutate) == OK
-    assert not world.jobs()
+    assert (client.line(mutate), world.jobs()) == (OK, [])
 
 
 def test_a_killed_job_in_the_dead_set_starts_its_time_anew() -> None:
@@ -223,9 +209,7 @@ def test_a_killed_job_in_the_dead_set_starts_its_time_anew() -> None:
     assert {job.run_at for job in world.jobs(State.DEAD)} == {world.now}
 
 
-def test_a_killed_job_that_would_have_vanished_is_kept() -> None:
-    world = World()
-    client = world.client()
+def test_a_killed_job_that_would_have_vanished_is_kept(world: World, client: Puppet) -> None:
     client.push("jid-0001", retry=0, at=LATER)
     assert client.ask(encode_mutate("kill", "scheduled")) == OK
     assert [job.state for job in world.jobs()] == [State.DEAD]
@@ -236,8 +220,7 @@ def test_a_requeued_job_goes_to_whoever_waits() -> None:
     worker = world.client("w2")
     worker.send(b"FETCH\r\n")
     assert client.ask(encode_mutate("requeue", "scheduled", jids=["later-0001"])) == OK
-    reply = worker.take()
-    assert reply is not None
+    (reply,) = worker.take_all()
     assert json.loads(reply.body or b"")["jid"] == "later-0001"
 
 
@@ -255,9 +238,7 @@ def test_jobs_in_the_tail_are_meant_too() -> None:
     assert sum(client.fetch() is not None for _ in range(900)) == 900
 
 
-def test_a_page_of_jobs_that_left_the_set_meanwhile_is_not_the_end() -> None:
-    world = World()
-    client = world.client()
+def test_a_page_of_jobs_that_left_the_set_is_not_the_end(client: Puppet, world: World) -> None:
     client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(250))
     world.engine.received(client.link, encode_mutate("discard", "scheduled"))
     world.engine.turn(world.now)
@@ -267,8 +248,7 @@ def test_a_page_of_jobs_that_left_the_set_meanwhile_is_not_the_end() -> None:
         world.broker.retry(early, world.now)
     world.engine.supplied(want, page, world.now)
     world.run()
-    assert client.take() == OK
-    assert {left.state for left in world.jobs()} == {State.READY}
+    assert (client.take(), {left.state for left in world.jobs()}) == (OK, {State.READY})
     assert len(world.jobs()) == len(page) == 200
 
 
@@ -276,8 +256,7 @@ def test_what_lies_behind_a_mutation_waits_for_it() -> None:
     _world, client = populated()
     client.send(encode_mutate("requeue", "dead") + b"FETCH\r\n" + b"TRACK x\r\n" * 200)
     replies = client.take_all()
-    assert replies[0] == OK
-    assert json.loads(replies[1].body or b"")["jid"] == "dead-00001"
+    assert (replies[0], json.loads(replies[1].body or b"")["jid"]) == (OK, "dead-00001")
     assert len(replies) == 202
 
 
@@ -355,7 +334,7 @@ def test_patterns_mean_what_redis_means(glob: bytes, fits: list[bytes], fails: l
 
 
 def matches(glob: bytes, text: bytes) -> bool:
-    return finished(Glob(glob).match(text, Share()))
+    return run_steps(Glob(glob).match(text, Share()))
 
 
 def plain_match(glob: bytes, text: bytes) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.model import State
 from franca.protocols.faktory.glob import Glob, Share
-from franca.protocols.faktory.wire import encode_mutate
+from tests.protocols.faktory.client import encode_mutate
 from tests.protocols.faktory.puppet import OK, Puppet, World, job
 from tests.protocols.faktory.test_mutate import EVERYTHING, LATER, populated, sets
 
@@ -73,7 +73,7 @@ def test_a_large_mutation_is_read_in_turns() -> None:
 
 def paused_in_search(monkeypatch: pytest.MonkeyPatch) -> tuple[World, Puppet, Puppet]:
     """A large job is being searched for the first of two clients."""
-    monkeypatch.setattr("franca.protocols.faktory.mutation.SHARE", 100_000)
+    monkeypatch.setattr("franca.protocols.faktory.mutations.SHARE", 100_000)
     world, client = with_large_jobs()
     other = world.client()
     world.engine.received(client.link, encode_mutate("kill", "scheduled", regexp="*a?]*"))
@@ -91,16 +91,13 @@ def supply(world: World) -> None:
         world.engine.supplied(want, jobs, world.now)
 
 
-def test_a_job_that_changed_while_it_was_searched_is_left_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_job_that_changed_during_a_search_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     world, client, _ = paused_in_search(monkeypatch)
     (found,) = world.jobs()
     live = world.broker.jobs[found.id]
     world.broker.retry(live, world.now)
     world.run()
-    assert client.take() == OK
-    assert [job.state for job in world.jobs()] == [State.READY]
+    assert (client.take(), [job.state for job in world.jobs()]) == (OK, [State.READY])
 
 
 def test_a_search_goes_on_when_its_client_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,13 +112,11 @@ def test_nobody_without_a_pattern_waits_for_a_search(monkeypatch: pytest.MonkeyP
     world.engine.turn(world.now)
     for _ in range(4):
         supply(world)
-    assert other.link.out == [b"+OK\r\n"]
-    assert not client.link.out
+    assert (other.link.out, client.link.out) == ([b"+OK\r\n"], [])
 
 
 @pytest.mark.parametrize("chosen", [{"regexp": "*"}, {"jobtype": "type"}, {}])
-def test_those_who_go_through_a_set_take_turns_page_by_page(chosen: dict[str, str]) -> None:
-    world = World()
+def test_those_who_search_a_set_take_turns_by_page(world: World, chosen: dict[str, str]) -> None:
     clients = [world.client() for _ in range(20)]
     clients[0].push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
     for client in clients:
@@ -146,7 +141,7 @@ def gone_walkers(count: int) -> tuple[World, list[Puppet]]:
     for gone in [world.client() for _ in range(count)]:
         world.engine.received(gone.link, encode_mutate("kill", "scheduled", jobtype="nope"))
         world.engine.turn(world.now)
-        world.engine.close_link(gone.link, world.now, unheard=True)
+        world.engine.close_link(gone.link, world.now, undelivered=True)
         world.engine.turn(world.now)
         assert gone.link.closed
     return world, clients
@@ -168,22 +163,18 @@ def test_who_names_jobs_does_not_wait_for_those_who_go_through_a_set() -> None:
     line = encode_mutate("kill", "scheduled", jids=["jid-00007"])
     assert pages_until_told(world, client, line) <= 10
     world.run()
-    assert client.take() == OK
-    assert [job.name for job in world.jobs(State.DEAD)] == ["jid-00007"]
+    assert (client.take(), [job.name for job in world.jobs(State.DEAD)]) == (OK, ["jid-00007"])
 
 
 def test_who_is_there_goes_through_a_set_before_those_who_are_gone() -> None:
     world, (client, *_) = gone_walkers(50)
     assert pages_until_told(world, client, encode_mutate("kill", "scheduled", jobtype="type")) <= 10
     world.run()
-    assert client.take() == OK
-    assert len(world.jobs(State.DEAD)) == 1_000
+    assert (client.take(), len(world.jobs(State.DEAD))) == (OK, 1_000)
 
 
-def test_those_who_are_gone_make_room_for_those_who_are_there(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("franca.protocols.faktory.mutation.WAITING_BYTES_MAX", 20_000)
+def test_those_who_are_gone_make_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.faktory.mutations.WAITING_BYTES_MAX", 20_000)
     world, (client, *others) = gone_walkers(10)
     world.engine.received(client.link, encode_mutate("kill", "scheduled", jobtype="type"))
     for other in others:
@@ -195,10 +186,8 @@ def test_those_who_are_gone_make_room_for_those_who_are_there(
     assert client.ask(encode_mutate("clear", "dead")) == OK
 
 
-def test_jobs_of_a_page_wait_for_the_next_turn_if_they_take_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("franca.protocols.faktory.mutation.SHARE", 4_000_000)
+def test_jobs_of_a_page_that_take_long_wait_for_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.protocols.faktory.mutations.SHARE", 4_000_000)
     world, client = with_large_jobs(9)
     assert client.ask(encode_mutate("discard", "scheduled", regexp="*b")) == OK
     assert len(world.jobs()) == 9

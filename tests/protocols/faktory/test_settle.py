@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from franca.core.model import Demand, OnHangUp, State
-from franca.protocols.faktory.claims import held_by
-from franca.protocols.faktory.wire import encode_fail
+from franca.protocols.faktory.messages import Beat
+from franca.protocols.faktory.worker_commands import held_by
+from tests.protocols.faktory.client import encode_fail
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
 
 
@@ -17,7 +19,7 @@ def beating(world: World, seconds: int) -> None:
     for _ in range(seconds):
         world.pass_time(1_000, step=500)
         for wid in list(world.service.registry.by_wid):
-            world.service.registry.beat(wid, "", 0, world.now)
+            world.service.registry.beat(Beat(wid), world.now)
 
 
 def expire(world: World) -> None:
@@ -25,7 +27,7 @@ def expire(world: World) -> None:
     beating(world, 63)
 
 
-def fetch_again(world: World, worker: Puppet) -> dict[str, object]:
+def fetch_again(world: World, worker: Puppet) -> dict[str, Any]:
     """What the worker is given once the backoff is over."""
     beating(world, 50)
     unit = worker.fetch()
@@ -40,21 +42,9 @@ def states(world: World) -> list[State]:
 # -- whose word counts -----------------------------------------------------------------------------
 
 
-def test_any_connection_of_the_worker_may_settle() -> None:
-    world = World()
-    one, two = world.client("w1"), world.client("w1")
-    one.push("jid-0001")
-    one.push("jid-0002")
-    one.fetch()
-    one.fetch()
-    assert two.ack("jid-0001") == OK
-    assert two.fail("jid-0002") == OK
-    assert states(world) == [State.WAITING]
-
-
-@pytest.mark.parametrize(("fetcher", "settler"), [("", ""), ("", "w1"), ("w1", ""), ("w1", "w2")])
-def test_the_first_delivery_may_be_settled_by_anybody(fetcher: str, settler: str) -> None:
-    world = World()
+@pytest.mark.parametrize("settler", ["", "w1", "w2"])
+@pytest.mark.parametrize("fetcher", ["", "w1"])
+def test_anybody_may_settle_the_first_delivery(world: World, fetcher: str, settler: str) -> None:
     one, two = world.client(fetcher), world.client(settler)
     one.push("jid-0001")
     one.push("jid-0002")
@@ -83,9 +73,8 @@ def test_the_first_delivery_may_be_settled_by_anybody(fetcher: str, settler: str
     ],
 )
 def test_a_later_delivery_only_by_its_holder(
-    first: str, second: str, settler: str, counts: bool
+    world: World, first: str, second: str, settler: str, counts: bool
 ) -> None:
-    world = World()
     earlier, later = world.client(first), world.client(second)
     earlier.push("jid-0001", reserve_for=60)
     earlier.push("jid-0002", reserve_for=60)
@@ -99,13 +88,11 @@ def test_a_later_delivery_only_by_its_holder(
     assert third.ack("jid-0001") == OK
     assert third.fail("jid-0002").kind == ("+" if counts else "-")
     assert states(world) == ([State.WAITING] if counts else [State.LEASED, State.LEASED])
-    assert later.ack("jid-0001") == OK
-    assert later.ack("jid-0002") == OK
+    assert (later.ack("jid-0001"), later.ack("jid-0002")) == (OK, OK)
     assert states(world) == ([State.WAITING] if counts else [])
 
 
-def test_a_connection_that_held_a_job_before_does_not_speak_for_another_without_a_wid() -> None:
-    world = World()
+def test_a_former_holder_does_not_speak_for_another_without_a_wid(world: World) -> None:
     one, two, three = world.client(), world.client(), world.client()
     one.push("jid-0001", reserve_for=60)
     one.fetch()
@@ -123,8 +110,7 @@ def test_a_connection_that_held_a_job_before_does_not_speak_for_another_without_
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
-def test_nor_one_from_which_an_operator_took_it(wid: str) -> None:
-    world = World()
+def test_nor_one_from_which_an_operator_took_it(world: World, wid: str) -> None:
     one, two = world.client(wid), world.client()
     one.push("jid-0001")
     one.fetch()
@@ -142,8 +128,7 @@ def test_nor_one_from_which_an_operator_took_it(wid: str) -> None:
     assert states(world) == []
 
 
-def test_what_is_known_of_earlier_holders_outlives_the_server() -> None:
-    world = World()
+def test_what_is_known_of_earlier_holders_outlives_the_server(world: World) -> None:
     one, two = world.client(), world.client()
     one.push("jid-0001", reserve_for=60)
     one.fetch()
@@ -156,9 +141,7 @@ def test_what_is_known_of_earlier_holders_outlives_the_server() -> None:
     assert held_by(world.broker, "link of another run", "jid-0001") is job
 
 
-def test_the_lease_of_another_protocols_worker_is_its_own() -> None:
-    world = World()
-    client = world.client()
+def test_the_lease_of_another_protocols_worker_is_its_own(world: World, client: Puppet) -> None:
     client.push("jid-0001")
     session = world.broker.open_session("gearman", OnHangUp.RETURN, client.conversation)
     assert world.broker.demand(Demand(session, ("default",)), world.now) is not None
@@ -167,8 +150,7 @@ def test_the_lease_of_another_protocols_worker_is_its_own() -> None:
     assert states(world) == [State.LEASED]
 
 
-def test_a_stale_word_of_an_earlier_holder_changes_nothing() -> None:
-    world = World()
+def test_a_stale_word_of_an_earlier_holder_changes_nothing(world: World) -> None:
     old, new = world.client("w1"), world.client("w2")
     old.push("jid-0001", reserve_for=60)
     old.fetch()
@@ -180,40 +162,29 @@ def test_a_stale_word_of_an_earlier_holder_changes_nothing() -> None:
     assert world.broker.named("jid-0001")[0].holder == "w2"
 
 
+@pytest.mark.parametrize(("later_s", "state"), [(0, State.WAITING), (50, State.READY)])
 @pytest.mark.parametrize("wid", ["", "w1"])
-def test_a_late_ack_of_the_last_holder_counts_while_nobody_was_given_the_job(wid: str) -> None:
-    world = World()
+def test_a_late_ack_of_the_last_holder_counts_while_nobody_has_the_job(
+    world: World, wid: str, later_s: int, state: State
+) -> None:
     worker = world.client(wid)
     worker.push("jid-0001", reserve_for=60)
     worker.fetch()
     expire(world)
-    assert states(world) == [State.WAITING]
+    beating(world, later_s)
+    assert states(world) == [state]
     assert worker.ack("jid-0001") == OK
     assert states(world) == []
 
 
-def test_a_late_ack_counts_also_when_the_job_is_ready_again() -> None:
-    world = World()
-    worker = world.client("w1")
-    worker.push("jid-0001", reserve_for=60)
-    worker.fetch()
-    expire(world)
-    beating(world, 50)
-    assert states(world) == [State.READY]
-    assert worker.ack("jid-0001") == OK
-    assert states(world) == []
-
-
-def test_a_late_ack_of_another_worker_counts_for_the_first_delivery_only() -> None:
-    world = World()
+def test_a_late_ack_of_another_worker_counts_for_the_first_delivery_only(world: World) -> None:
     worker, other = world.client("w1"), world.client("w2")
     worker.push("jid-0001", reserve_for=60)
     worker.push("jid-0002", reserve_for=60)
     worker.fetch()
     worker.fetch()
     expire(world)
-    assert other.ack("jid-0001") == OK
-    assert [job.name for job in world.jobs()] == ["jid-0002"]
+    assert (other.ack("jid-0001"), [job.name for job in world.jobs()]) == (OK, ["jid-0002"])
     fetch_again(world, worker)
     expire(world)
     assert other.ack("jid-0002") == OK
@@ -222,9 +193,7 @@ def test_a_late_ack_of_another_worker_counts_for_the_first_delivery_only() -> No
     assert states(world) == []
 
 
-def test_a_late_fail_is_not_counted_twice() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_late_fail_is_not_counted_twice(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", reserve_for=60)
     worker.fetch()
     expire(world)
@@ -232,9 +201,7 @@ def test_a_late_fail_is_not_counted_twice() -> None:
     assert world.broker.totals.failures == 1
 
 
-def test_an_ack_after_a_fail_does_not_undo_it() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_an_ack_after_a_fail_does_not_undo_it(world: World, worker: Puppet) -> None:
     worker.push("jid-0001")
     worker.fetch()
     assert worker.fail("jid-0001") == OK
@@ -242,30 +209,22 @@ def test_an_ack_after_a_fail_does_not_undo_it() -> None:
     assert states(world) == [State.WAITING]
 
 
-def test_an_ack_of_a_job_that_nobody_has_run_does_nothing() -> None:
-    world = World()
-    client = world.client()
+def test_an_ack_of_a_job_that_nobody_has_run_does_nothing(world: World, client: Puppet) -> None:
     client.push("jid-0001")
     client.push("jid-0002", at="2030-01-01T00:00:00Z")
-    assert client.ack("jid-0001") == OK
-    assert client.ack("jid-0002") == OK
+    assert (client.ack("jid-0001"), client.ack("jid-0002")) == (OK, OK)
     assert client.fail("jid-0001").kind == "-"
     assert states(world) == [State.READY, State.WAITING]
 
 
-def test_an_ack_said_twice_settles_once() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_an_ack_said_twice_settles_once(world: World, worker: Puppet) -> None:
     worker.push("jid-0001")
     worker.fetch()
-    assert worker.ack("jid-0001") == OK
-    assert worker.ack("jid-0001") == OK
+    assert (worker.ack("jid-0001"), worker.ack("jid-0001")) == (OK, OK)
     assert world.broker.totals.processed == 1
 
 
-def test_two_running_jobs_of_one_jid_are_settled_one_by_one() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_two_running_jobs_of_one_jid_are_settled_one_by_one(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", 1)
     worker.push("jid-0001", 2)
     worker.fetch()
@@ -276,32 +235,26 @@ def test_two_running_jobs_of_one_jid_are_settled_one_by_one() -> None:
     assert states(world) == []
 
 
-def test_a_workers_own_job_is_settled_before_a_strangers_of_the_same_jid() -> None:
-    world = World()
+def test_a_workers_own_job_is_settled_before_a_strangers_of_the_same_jid(world: World) -> None:
     nobody, worker = world.client(), world.client("w1")
     nobody.push("jid-0001", 1)
     nobody.push("jid-0001", 2)
     nobody.fetch()
     worker.fetch()
-    assert worker.ack("jid-0001") == OK
-    assert [job.holder for job in world.jobs()] == ["link l1"]
+    assert (worker.ack("jid-0001"), [job.holder for job in world.jobs()]) == (OK, ["link l1"])
 
 
 # -- what a failure leaves behind -----------------------------------------------------------------
 
 
-def test_a_failure_is_told_to_the_next_worker() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_failure_is_told_to_the_next_worker(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", retry=3)
     worker.fetch()
     world.pass_time(1_000)
     assert worker.ask(encode_fail("jid-0001", "boom", "Boom", ["a", "b"])) == OK
     next_at = world.jobs()[0].run_at
     assert world.now + 15_000 <= next_at < world.now + 45_000
-    unit = fetch_again(world, worker)
-    failure = unit["failure"]
-    assert isinstance(failure, dict)
+    failure = fetch_again(world, worker)["failure"]
     stamp = failure.pop("next_at")
     assert stamp.startswith("2026-09-21T14:13:")
     assert failure == {
@@ -314,19 +267,15 @@ def test_a_failure_is_told_to_the_next_worker() -> None:
     }
 
 
-def test_the_count_grows_and_the_first_failure_is_remembered() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_the_count_grows_and_the_first_failure_is_remembered(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", retry=2)
     worker.fetch()
     worker.fail("jid-0001", "one")
-    unit = fetch_again(world, worker)
-    first = unit["failure"]
+    first = fetch_again(world, worker)["failure"]
     worker.fail("jid-0001", "two")
     beating(world, 100)
     again = worker.fetch()
     assert again is not None
-    assert isinstance(first, dict)
     failure = again["failure"]
     assert (failure["retry_count"], failure["remaining"], failure["message"]) == (1, 1, "two")
     assert failure["failed_at"] == first["failed_at"]
@@ -338,8 +287,7 @@ def test_the_count_grows_and_the_first_failure_is_remembered() -> None:
     ("retry", "runs", "end"),
     [(0, 1, []), (-1, 1, [State.DEAD]), (-7, 1, [State.DEAD]), (1, 2, [State.DEAD]), (3, 4, [State.DEAD])],
 )  # fmt: skip
-def test_retries_are_exact(retry: int, runs: int, end: list[State]) -> None:
-    world = World()
+def test_retries_are_exact(world: World, retry: int, runs: int, end: list[State]) -> None:
     worker = world.client("w1")
     worker.push("jid-0001", retry=retry)
     for run in range(runs):
@@ -354,9 +302,7 @@ def test_retries_are_exact(retry: int, runs: int, end: list[State]) -> None:
     assert world.broker.totals.failures == world.broker.totals.processed == runs
 
 
-def test_an_expired_reservation_is_a_failure_in_the_originals_words() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_an_expired_reservation_fails_in_the_originals_words(worker: Puppet, world: World) -> None:
     worker.push("jid-0001", reserve_for=5, retry=1)
     worker.fetch()
     beating(world, 59)
@@ -364,26 +310,20 @@ def test_an_expired_reservation_is_a_failure_in_the_originals_words() -> None:
     beating(world, 4)
     assert states(world) == [State.WAITING]
     failure = fetch_again(world, worker)["failure"]
-    assert isinstance(failure, dict)
     assert failure["message"] == "Faktory job reservation expired"
     assert failure["errtype"] == "ReservationExpired"
     assert (failure["retry_count"], failure["remaining"]) == (0, 1)
     expire(world)
-    assert states(world) == [State.DEAD]
-    assert world.broker.totals.failures == 2
+    assert (states(world), world.broker.totals.failures) == ([State.DEAD], 2)
 
 
-def test_a_dead_job_that_is_queued_again_keeps_its_failure_and_dies_of_the_next() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_dead_job_queued_again_keeps_its_failure(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", retry=-1)
     worker.fetch()
     worker.fail("jid-0001")
     assert worker.line('MUTATE {"cmd":"requeue","target":"dead"}') == OK
-    unit = worker.fetch()
-    assert unit is not None
-    assert unit["failure"]["message"] == "boom"
-    assert unit["failure"]["remaining"] == -1
+    unit = worker.fetch() or {}
+    assert (unit["failure"]["message"], unit["failure"]["remaining"]) == ("boom", -1)
     assert "next_at" not in unit["failure"]
     worker.fail("jid-0001")
     assert states(world) == [State.DEAD]
@@ -405,40 +345,31 @@ def test_a_dead_job_that_is_queued_again_keeps_its_failure_and_dies_of_the_next(
     ],
 )  # fmt: skip
 def test_what_is_said_of_a_failure_is_trimmed(
-    said: dict[str, object], kept: dict[str, object]
+    world: World, worker: Puppet, said: dict[str, object], kept: dict[str, object]
 ) -> None:
-    world = World()
-    worker = world.client("w1")
     worker.push("jid-0001")
     worker.fetch()
     assert worker.line("FAIL " + json.dumps({"jid": "jid-0001", **said})) == OK
     failure = fetch_again(world, worker)["failure"]
-    assert isinstance(failure, dict)
     assert {name: failure.get(name) for name in kept} == kept
 
 
-def test_a_failure_that_came_with_a_job_is_shown_until_it_has_its_own() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_failure_that_came_with_a_job_holds_until_the_next(worker: Puppet, world: World) -> None:
     worker.push("jid-0001", failure={"message": "before", "errtype": "B"})
-    unit = worker.fetch()
-    assert unit is not None
+    unit = worker.fetch() or {}
     assert unit["failure"] == {"message": "before", "errtype": "B"}
     worker.fail("jid-0001", "after")
     failure = fetch_again(world, worker)["failure"]
-    assert isinstance(failure, dict)
     assert failure["message"] == "after"
 
 
-def test_ten_unclean_ends_are_enough_whatever_retry_says() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_ten_unclean_ends_are_enough_whatever_retry_says(world: World, worker: Puppet) -> None:
     worker.push("jid-0001", reserve_for=60, retry=100)
     for _ in range(10):
         job = world.jobs()[0]
         if job.state is State.WAITING:
             world.now = max(job.run_at, world.now)
-            world.service.registry.beat("w1", "", 0, world.now)
+            world.service.registry.beat(Beat("w1"), world.now)
             world.run()
         assert worker.fetch() is not None
         expire(world)

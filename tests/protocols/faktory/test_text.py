@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.errors import Refused
-from franca.protocols.faktory import scan, text
-from franca.protocols.faktory.scan import check, ends_of_elements, may_be_unfit
-from franca.protocols.faktory.text import finished, mended
+from franca.protocols.faktory import go_json
+from franca.protocols.faktory.go_json import (
+    check,
+    ends_of_elements,
+    may_be_unfit,
+    repaired,
+    run_steps,
+)
 
 STEPS = st.integers(12, 40)
 CHARACTERS = st.text(st.sampled_from('a"\\ö😀\ud83d\ude00\ud800\n[]{}'), max_size=30)
@@ -49,37 +54,33 @@ JSON = st.recursive(
     ],
 )
 def test_only_what_is_not_unicode_is_replaced(broken: bytes, whole: bytes) -> None:
-    assert finished(mended(broken)) == whole
+    assert run_steps(repaired(broken)) == whole
 
 
 @given(CHARACTERS, STEPS)
-def test_what_is_mended_is_what_a_decoder_reads_but_for_lone_surrogates(
-    said: str, step: int
-) -> None:
+def test_what_is_mended_is_what_a_decoder_reads_but_lone_surrogates(said: str, step: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "STEP_BYTES", step)
-        whole = finished(mended(json.dumps(said).encode()))
+        patch.setattr(go_json, "STEP_BYTES", step)
+        whole = run_steps(repaired(json.dumps(said).encode()))
     read = re.sub("[\ud800-\udfff]", "\ufffd", json.loads(json.dumps(said)))
     assert json.loads(whole.decode()) == read
 
 
 @given(st.binary(max_size=60), STEPS)
-def test_bytes_that_are_no_utf8_are_replaced_one_by_one_however_they_are_cut(
-    raw: bytes, step: int
-) -> None:
+def test_bytes_that_are_no_utf8_are_replaced_one_by_one_in_any_cut(raw: bytes, step: int) -> None:
     decoded = raw.decode("utf-8", "surrogateescape")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "STEP_BYTES", step)
-        assert finished(text.as_utf8(raw)) == re.sub("[\udc80-\udcff]", "\ufffd", decoded).encode()
+        patch.setattr(go_json, "STEP_BYTES", step)
+        assert (
+            run_steps(go_json.as_utf8(raw)) == re.sub("[\udc80-\udcff]", "\ufffd", decoded).encode()
+        )
 
 
-def test_a_text_of_nothing_but_rubbish_does_not_grow_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(text, "GROWTH_BYTES_MAX", 100)
-    assert finished(mended(b"\xff" * 50)) == "\ufffd".encode() * 50
-    with pytest.raises(text.Unreadable):
-        finished(mended(b"\xff" * 51))
+def test_a_text_of_rubbish_alone_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(go_json, "GROWTH_BYTES_MAX", 100)
+    assert run_steps(repaired(b"\xff" * 50)) == "\ufffd".encode() * 50
+    with pytest.raises(go_json.Unreadable):
+        run_steps(repaired(b"\xff" * 51))
 
 
 @given(JSON, st.integers(0, 4), STEPS, st.booleans())
@@ -88,13 +89,13 @@ def test_depth_and_numbers_are_those_of_a_decoder(
 ) -> None:
     data = json.dumps(value, ensure_ascii=is_ascii).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "STEP_BYTES", step)
+        patch.setattr(go_json, "STEP_BYTES", step)
         if levels(value) > most:
             assert may_be_unfit(data, most) or len(data) <= 2 * most
-            with pytest.raises(scan.Unfit):
-                finished(check(data, most))
+            with pytest.raises(go_json.Unfit):
+                run_steps(check(data, most))
         else:
-            finished(check(data, most))
+            run_steps(check(data, most))
 
 
 def levels(value: object) -> int:
@@ -121,16 +122,16 @@ NUMBERS = [
 def test_numbers_that_are_no_doubles_are_refused(
     monkeypatch: pytest.MonkeyPatch, number: str, fits: bool, shape: str, step: int
 ) -> None:
-    monkeypatch.setattr(scan, "STEP_BYTES", step)
+    monkeypatch.setattr(go_json, "STEP_BYTES", step)
     data = (shape % number).encode()
-    is_long = len(number) > scan.NUMBER_CHARS_MAX
+    is_long = len(number) > go_json.NUMBER_CHARS_MAX
     assert fits == (not is_long and not math.isinf(float(number)))
     if fits:
-        finished(check(data, 127))
+        run_steps(check(data, 127))
     else:
         assert may_be_unfit(data, 127)
         with pytest.raises(Refused):
-            finished(check(data, 127))
+            run_steps(check(data, 127))
 
 
 def test_most_texts_need_not_be_looked_at_closely() -> None:
@@ -144,7 +145,7 @@ def test_the_elements_of_an_array_end_where_they_do(units: list[object], step: i
     texts = [json.dumps(unit) for unit in units]
     data = f"[{', '.join(texts)}]".encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "STEP_BYTES", step)
+        patch.setattr(go_json, "STEP_BYTES", step)
         *ends, last = [end for end in ends_of_elements(data, 0, 1_000) if end]
     assert last == -len(data)
     start = 1

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.protocols.faktory import wire
-from franca.protocols.faktory.wire import Reply, parse_reply
+from tests.protocols.faktory import client
+from tests.support.faktory import Reply, take_reply
 
 
 @pytest.mark.parametrize(
@@ -19,17 +20,10 @@ from franca.protocols.faktory.wire import Reply, parse_reply
             1545,
             "6d877f8e5544b1f2598768f817413ab8a357afffa924dedae99eb91472d4ec30",
         ),
-        (
-            "abcde123",
-            "123",
-            3,
-            "ef646abadf4ffba660d9bbb8de8e45576970de917b4c9da8cad96b49e64636d9",
-        ),
+        ("abcde123", "123", 3, "ef646abadf4ffba660d9bbb8de8e45576970de917b4c9da8cad96b49e64636d9"),
     ],
 )
-def test_the_password_hash_is_that_of_the_original(
-    password: str, salt: str, rounds: int, digest: str
-) -> None:
+def test_the_originals_password_hash(password: str, salt: str, rounds: int, digest: str) -> None:
     assert wire.password_hash(password, salt, rounds) == digest
 
 
@@ -41,26 +35,26 @@ def test_the_greeting_has_no_space_and_its_members_in_order() -> None:
 @pytest.mark.parametrize(
     ("command", "line"),
     [
-        (wire.encode_hello(), b'HELLO {"v":2}\r\n'),
+        (client.encode_hello(), b'HELLO {"v":2}\r\n'),
         (
-            wire.encode_hello("w1", pid=7),
+            client.encode_hello("w1", pid=7),
             b'HELLO {"v":2,"wid":"w1","hostname":"localhost","pid":7,"labels":[]}\r\n',
         ),
-        (wire.encode_push({"jid": "j"}), b'PUSH {"jid":"j"}\r\n'),
-        (wire.encode_push_many([{"jid": "j"}]), b'PUSHB [{"jid":"j"}]\r\n'),
-        (wire.encode_fetch(), b"FETCH\r\n"),
-        (wire.encode_fetch("a", "b"), b"FETCH a b\r\n"),
-        (wire.encode_ack("j"), b'ACK {"jid":"j"}\r\n'),
+        (client.encode_push({"jid": "j"}), b'PUSH {"jid":"j"}\r\n'),
+        (client.encode_push_many([{"jid": "j"}]), b'PUSHB [{"jid":"j"}]\r\n'),
+        (client.encode_fetch(), b"FETCH\r\n"),
+        (client.encode_fetch("a", "b"), b"FETCH a b\r\n"),
+        (client.encode_ack("j"), b'ACK {"jid":"j"}\r\n'),
         (
-            wire.encode_fail("j", "m", "e", ["t"]),
+            client.encode_fail("j", "m", "e", ["t"]),
             b'FAIL {"jid":"j","message":"m","errtype":"e","backtrace":["t"]}\r\n',
         ),
-        (wire.encode_beat("w", rss_kb=5), b'BEAT {"wid":"w","rss_kb":5}\r\n'),
+        (client.encode_beat("w", rss_kb=5), b'BEAT {"wid":"w","rss_kb":5}\r\n'),
         (
-            wire.encode_mutate("kill", "dead", jids=["a"]),
+            client.encode_mutate("kill", "dead", jids=["a"]),
             b'MUTATE {"cmd":"kill","target":"dead","filter":{"jids":["a"]}}\r\n',
         ),
-        (wire.encode_line("QUEUE", "PAUSE", "*"), b"QUEUE PAUSE *\r\n"),
+        (client.encode_line("QUEUE", "PAUSE", "*"), b"QUEUE PAUSE *\r\n"),
     ],
 )
 def test_a_client_writes_one_line_per_command(command: bytes, line: bytes) -> None:
@@ -70,8 +64,7 @@ def test_a_client_writes_one_line_per_command(command: bytes, line: bytes) -> No
 @given(st.text())
 def test_an_error_is_one_line_whatever_it_quotes(text: str) -> None:
     line = wire.error(text)
-    assert line.startswith(b"-ERR ")
-    assert line.endswith(b"\r\n")
+    assert (line.startswith(b"-ERR "), line.endswith(b"\r\n")) == (True, True)
     assert not set(line[:-2]) & set(b"\r\n\0")
     line.decode()
 
@@ -97,7 +90,7 @@ def test_replies_are_read_the_same_however_they_are_cut(
         size = data.draw(st.integers(1, len(stream)))
         unread += stream[:size]
         stream = stream[size:]
-        while (reply := parse_reply(unread)) is not None:
+        while (reply := take_reply(unread)) is not None:
             replies.append(reply)
     assert replies == [reply for _, reply in pairs]
     assert not unread
@@ -105,4 +98,4 @@ def test_replies_are_read_the_same_however_they_are_cut(
 
 def test_what_is_no_reply_is_an_error() -> None:
     with pytest.raises(ValueError, match="not a reply"):
-        parse_reply(bytearray(b":5\r\n"))
+        take_reply(bytearray(b":5\r\n"))

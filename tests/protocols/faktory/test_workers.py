@@ -7,29 +7,23 @@ import json
 import pytest
 
 from franca.core.model import State
-from franca.protocols.faktory.wire import encode_fetch
-from tests.protocols.faktory.puppet import NULL, OK, World, bulk, err
+from tests.protocols.faktory.client import encode_fetch
+from tests.protocols.faktory.puppet import NULL, OK, Puppet, World, bulk, err
 from tests.protocols.world import START
 
 QUIET = bulk('{"state":"quiet"}')
 TERMINATE = bulk('{"state":"terminate"}')
 
 
-def test_a_beat_is_answered_ok_until_the_server_wants_something() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_beat_is_answered_ok_until_there_is_an_order(worker: Puppet, world: World) -> None:
     assert worker.beat("w1", rss_kb=54_176) == OK
     assert world.service.ask_worker("w1", "quiet")
-    assert worker.beat("w1") == QUIET
-    assert worker.beat("w1", current_state="quiet") == QUIET
+    assert (worker.beat("w1"), worker.beat("w1", current_state="quiet")) == (QUIET, QUIET)
     assert world.service.ask_worker("w1", "stop")
-    assert worker.beat("w1") == TERMINATE
-    assert worker.beat("w1") == TERMINATE
+    assert (worker.beat("w1"), worker.beat("w1")) == (TERMINATE, TERMINATE)
 
 
-def test_a_state_never_goes_back() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_state_never_goes_back(world: World, worker: Puppet) -> None:
     world.service.ask_worker("w1", "stop")
     world.service.ask_worker("w1", "quiet")
     assert worker.beat("w1", current_state="quiet") == TERMINATE
@@ -42,14 +36,11 @@ def test_a_state_that_means_nothing_is_ignored(state: str | None) -> None:
 
 
 @pytest.mark.parametrize(("state", "answer"), [("quiet", QUIET), ("terminate", TERMINATE)])
-def test_a_worker_may_say_itself_what_it_does(state: str, answer: object) -> None:
-    worker = World().client("w1")
-    assert worker.beat("w1", current_state=state) == answer
-    assert worker.beat("w1") == answer
+def test_a_worker_may_say_itself_what_it_does(worker: Puppet, state: str, answer: object) -> None:
+    assert (worker.beat("w1", current_state=state), worker.beat("w1")) == (answer, answer)
 
 
-def test_a_beat_may_come_from_any_connection_and_in_any_company() -> None:
-    world = World()
+def test_a_beat_may_come_from_any_connection_and_in_any_company(world: World) -> None:
     world.client("w1")
     assert world.client().beat("w1", extra={"x": [1]}) == OK
     assert world.client().line('BEAT {"WID":"w1","RSS_KB":7}') == OK
@@ -66,8 +57,7 @@ def test_nobody_is_not_a_worker() -> None:
 
 
 @pytest.mark.parametrize("what", ["quiet", "stop"])
-def test_quiet_holds_for_every_connection_of_a_worker_and_for_no_other(what: str) -> None:
-    world = World()
+def test_quiet_holds_for_every_connection_of_one_worker_only(world: World, what: str) -> None:
     producer, one, two, other = (
         world.client(), world.client("w1"), world.client("w1"), world.client("w2")
     )  # fmt: skip
@@ -79,16 +69,13 @@ def test_quiet_holds_for_every_connection_of_a_worker_and_for_no_other(what: str
     two.send(encode_fetch())
     assert two.take() is None
     world.pass_time(1_500)
-    assert one.take() == NULL
-    assert two.take() is None
+    assert (one.take(), two.take()) == (NULL, None)
     world.pass_time(500)
     assert two.take() == NULL
     assert other.fetch() is not None
 
 
-def test_a_quiet_worker_may_still_finish_push_and_fail() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_quiet_worker_may_still_finish_push_and_fail(worker: Puppet) -> None:
     for jid in ("jid-0001", "jid-0002"):
         worker.push(jid)
         worker.fetch()
@@ -99,8 +86,7 @@ def test_a_quiet_worker_may_still_finish_push_and_fail() -> None:
     assert worker.fetch() is None
 
 
-def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on() -> None:
-    world = World()
+def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on(world: World) -> None:
     one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
     one.push("jid-0001")
     assert one.fetch() is not None
@@ -109,9 +95,7 @@ def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on() -> None:
     one.send(encode_fetch())
     other.beat("w2")
     world.pass_time(2_000)
-    assert one.is_hung_up
-    assert two.is_hung_up
-    assert not other.is_hung_up
+    assert (one.is_hung_up, two.is_hung_up, other.is_hung_up) == (True, True, False)
     assert other.beat("w1") == err("unknown worker w1")
     assert other.info()["faktory"]["tasks"]["Workers"] == {"reaped": 1, "size": 1}
     assert [job.state for job in world.jobs()] == [State.LEASED]
@@ -119,24 +103,19 @@ def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on() -> None:
     assert other.fetch() is not None
 
 
-def test_a_worker_that_beats_stays() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_a_worker_that_beats_stays(world: World, worker: Puppet) -> None:
     for _ in range(10):
         world.pass_time(59_000, step=500)
         assert worker.beat("w1") == OK
 
 
-def test_a_name_without_a_beat_is_hung_up_on_too_but_not_one_without_a_name() -> None:
-    world = World()
+def test_a_name_without_a_beat_is_hung_up_on_too_but_not_one_without_a_name(world: World) -> None:
     named, nobody = world.client("w1"), world.client()
     world.pass_time(62_000, step=500)
-    assert named.is_hung_up
-    assert not nobody.is_hung_up
+    assert (named.is_hung_up, nobody.is_hung_up) == (True, False)
 
 
-def test_a_worker_is_forgotten_with_its_last_connection() -> None:
-    world = World()
+def test_a_worker_is_forgotten_with_its_last_connection(world: World) -> None:
     one, two = world.client("w1"), world.client("w1")
     world.service.ask_worker("w1", "quiet")
     one.hang_up()
@@ -146,8 +125,7 @@ def test_a_worker_is_forgotten_with_its_last_connection() -> None:
     assert world.client("w1").beat("w1") == OK
 
 
-def test_a_reaped_worker_that_comes_back_is_not_hurt_by_its_old_connections() -> None:
-    world = World()
+def test_a_reaped_worker_that_comes_back_is_not_hurt_by_its_old_connections(world: World) -> None:
     old = world.client("w1")
     world.pass_time(59_900, step=100)
     old.link.peer  # noqa: B018 - still there
@@ -159,8 +137,7 @@ def test_a_reaped_worker_that_comes_back_is_not_hurt_by_its_old_connections() ->
     assert new.beat("w1") == OK
 
 
-def test_operators_see_who_is_there() -> None:
-    world = World()
+def test_operators_see_who_is_there(world: World) -> None:
     one = world.client("w1", hostname="host", pid=77, labels=["python", "blue"], rss_kb=5)
     two = world.client("w1", hostname="else", pid=78)
     one.push("jid-0001", queue="b")
@@ -168,22 +145,18 @@ def test_operators_see_who_is_there() -> None:
     two.fetch("c")
     world.service.ask_worker("w1", "quiet")
     (view,) = world.service.workers()
-    assert view.name == "w1"
-    assert view.protocol == "faktory"
+    assert (view.name, view.protocol) == ("w1", "faktory")
     assert (view.host, view.pid, view.labels) == ("host", 77, ["python", "blue"])
     assert view.state == "quiet"
     assert view.started_at == view.seen_at == START
-    assert view.connections == 2
-    assert view.queues == ["a", "b", "c"]
+    assert (view.connections, view.queues) == (2, ["a", "b", "c"])
     assert json.dumps(view.queues)
 
 
-def test_a_worker_is_described_as_far_as_anybody_looks() -> None:
-    world = World()
+def test_a_worker_is_described_as_far_as_anybody_looks(world: World) -> None:
     world.client("w1", hostname="h" * 3_000, labels=["l" * 120] * 80)
     (view,) = world.service.workers()
-    assert view.host == "h" * 255
-    assert list(view.labels) == ["l" * 100] * 32
+    assert (view.host, list(view.labels)) == ("h" * 255, ["l" * 100] * 32)
 
 
 def test_descriptions_of_all_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,9 +171,7 @@ def test_descriptions_of_all_workers_are_bounded(monkeypatch: pytest.MonkeyPatch
     assert [view.host for view in world.service.workers()] == ["h"]
 
 
-def test_some_of_very_many_queues_are_shown() -> None:
-    world = World()
-    worker = world.client("w1")
+def test_some_of_very_many_queues_are_shown(world: World, worker: Puppet) -> None:
     worker.send(encode_fetch(*(f"q{i:04}" for i in range(1_000))))
     (view,) = world.service.workers()
     assert list(view.queues) == [f"q{i:04}" for i in range(100)]

@@ -7,20 +7,20 @@ served too, for jobs that cross over.
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from msgspec.structs import replace
 
-from franca.core.limits import Limits
-from franca.core.model import Job, Millis, State
+from franca.core.model import Job, State
 from franca.protocols.conversation import Peer
-from franca.protocols.faktory.info import ServerFacts
-from franca.protocols.faktory.service import FaktoryService, FaktorySettings
-from franca.protocols.gearman import wire
-from franca.protocols.gearman.conversation import GearmanConversation
-from franca.protocols.gearman.service import GearmanService, GearmanSettings
-from franca.protocols.gearman.wire import Message, Packet
+from franca.protocols.gearman.service import GearmanService
+from franca.protocols.gearman.settings import GearmanSettings
+from franca.protocols.gearman.wire import Packet
 from franca.store.memory import MemoryStore
-from tests.protocols.world import START, AnyPuppet, AnyWorld
+from tests.protocols.gearman.client import Message, parse_response
+from tests.protocols.world import AnyPuppet, AnyWorld
+from tests.support.gearman import request
+from tests.support.protocols import listeners
 
 SETTINGS = GearmanSettings(host="box", pid=4711)
 
@@ -29,25 +29,13 @@ class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
     def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        settings: GearmanSettings = SETTINGS,
-        store: MemoryStore | None = None,
-        seed: int = 1,
-        now: Millis = START,
+        self, *, settings: GearmanSettings = SETTINGS, seed: int = 1, **world: Any
     ) -> None:
-        super().__init__(limits, seed=seed, store=store, now=now)
-        self.stop_asked = 0
-        self.service = GearmanService(self.broker, settings, Random(seed), self._stop_asked)
-        self.faktory = FaktoryService(
-            self.broker, FaktorySettings(), Random(seed), lambda now: ServerFacts(1, 1, 1, 1)
-        )
-        self.serve({"gearman": self.service, "faktory": self.faktory})
+        super().__init__(seed=seed, **world)
+        self.service = GearmanService(self.broker, settings, Random(seed), self.note_stop)
+        faktory = listeners("faktory", self.broker, Random(seed))
+        self.serve({"gearman": self.service, **faktory})
         self._settings = settings
-
-    def _stop_asked(self) -> None:
-        self.stop_asked += 1
 
     def connect(self, protocol: str = "gearman", *, local: bool = True) -> Puppet:
         """A peer that has said nothing yet."""
@@ -76,9 +64,8 @@ class World(AnyWorld["Puppet"]):
             shelf.update((number, _copy(job)) for number, job in jobs.items())
         store.queues = dict(self.store.queues)
         store.totals = self.store.totals
-        return World(
-            limits=self.limits, settings=self._settings, store=store, seed=seed, now=self.now
-        )
+        same = {"limits": self.limits, "store": store, "now": self.now}
+        return World(settings=self._settings, seed=seed, **same)
 
     def dead(self) -> list[Job]:
         """The dead set."""
@@ -91,18 +78,13 @@ class Puppet(AnyPuppet):
     world: World
     heard = AnyPuppet.bytes_heard
 
-    @property
-    def conversation(self) -> GearmanConversation:
-        assert isinstance(self.link.conversation, GearmanConversation)
-        return self.link.conversation
-
     def say(self, number: int, *arguments: bytes | str) -> None:
         """Say one packet."""
         self.send(packet(number, *arguments))
 
     def take(self) -> Message | None:
         """The next packet or line that was not read yet."""
-        return wire.parse_response(self.unread)
+        return parse_response(self.unread)
 
     def take_all(self) -> list[Message]:
         return list(iter(self.take, None))
@@ -165,7 +147,7 @@ class Puppet(AnyPuppet):
 def packet(number: int, *arguments: bytes | str) -> bytes:
     """A request; texts are UTF-8."""
     raw = [a.encode() if isinstance(a, str) else a for a in arguments]
-    return wire.request(number, *raw)
+    return request(number, *raw)
 
 
 def res(number: int, *arguments: bytes | str) -> Message:
@@ -179,4 +161,4 @@ def err(code: str, text: str) -> Message:
 
 
 def _copy(job: Job) -> Job:
-    return replace(job, story=list(job.story) if job.story else job.story)
+    return replace(job, attempt_log=list(job.attempt_log) if job.attempt_log else job.attempt_log)

@@ -9,7 +9,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob
 from franca.protocols.gearman.conversation import PIECES_A_TURN
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
 
@@ -59,8 +59,7 @@ def test_the_version_is_a_setting() -> None:
     assert world.connect().line("version") == b"OK 1.1.20\n"
 
 
-def test_commands_may_come_in_pieces_and_between_packets() -> None:
-    peer = World().connect()
+def test_commands_may_come_in_pieces_and_between_packets(peer: Puppet) -> None:
     peer.send(b"ver")
     assert peer.heard() == b""
     peer.send(b"sion\r\nget" + b"pid\n" + packet(Packet.ECHO_REQ, "x"))
@@ -113,8 +112,7 @@ def test_prioritystatus_counts_stored_jobs_under_their_own_priority() -> None:
 
 
 @pytest.mark.parametrize("words", ["status", "prioritystatus", "show jobs", "jobs"])
-def test_a_long_list_is_said_in_parts_and_holds_up_only_its_reader(words: str) -> None:
-    world = World()
+def test_a_long_list_is_said_in_parts_and_delays_only_its_reader(world: World, words: str) -> None:
     admin, other = world.connect(), world.connect()
     many = PIECES_A_TURN + 1
     for number in range(many):
@@ -134,9 +132,7 @@ def test_a_long_list_is_said_in_parts_and_holds_up_only_its_reader(words: str) -
     assert heard.count(b"\n") == many + 1
 
 
-def test_a_list_goes_on_though_what_it_lists_changes() -> None:
-    world = World()
-    admin = world.connect()
+def test_a_list_goes_on_though_what_it_lists_changes(world: World, admin: Puppet) -> None:
     handles = [world.connect().submit() for _ in range(3)]
     with patch("franca.protocols.gearman.conversation.PIECES_A_TURN", 1):
         world.engine.received(admin.link, b"clients\nshow jobs\n")
@@ -165,9 +161,7 @@ def test_show_jobs() -> None:
     assert handles[1] + b"\t1\t0\t1\n" in admin.line("show jobs")
 
 
-def test_an_abandoned_job_shows_as_ignored_while_it_runs() -> None:
-    world = World()
-    client, worker = world.connect(), world.worker("f")
+def test_an_abandoned_job_shows_as_ignored_while_it_runs(client: Puppet, worker: Puppet) -> None:
     handle = client.submit()
     worker.grab()
     client.hang_up()
@@ -184,8 +178,7 @@ def test_the_perl_servers_lists() -> None:
     )
 
 
-def test_a_list_keeps_its_lines_whatever_is_in_it() -> None:
-    world = World()
+def test_a_list_keeps_its_lines_whatever_is_in_it(world: World) -> None:
     peer = world.worker("new\nline", "pre\tname")
     peer.submit_bg("new\nline", unique="u\nv")
     assert peer.line("status") == b"new?line\t1\t0\t1\npre\tname\t0\t0\t1\n.\n"
@@ -203,22 +196,19 @@ def test_a_list_of_jobs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.line("clients").count(b"\n") == 5
 
 
-def test_queues_of_other_protocols_are_listed_and_their_jobs_are_not() -> None:
-    world = World()
+def test_queues_of_other_protocols_are_listed_and_their_jobs_are_not(world: World) -> None:
     faktory = world.connect("faktory")
     faktory.send(
         b'HELLO {"v":2}\r\nPUSH {"jid":"j12345678","jobtype":"t","args":[],"queue":"q"}\r\n'
     )
     admin = world.connect()
-    assert admin.line("status") == b"q\t1\t0\t0\n.\n"
-    assert admin.line("show jobs") == b".\n"
+    assert (admin.line("status"), admin.line("show jobs")) == (b"q\t1\t0\t0\n.\n", b".\n")
 
 
 # -- cancel -----------------------------------------------------------------------------------------------
 
 
-def test_who_waits_for_a_cancelled_job_hears_that_it_failed_and_nobody_runs_it() -> None:
-    world = World()
+def test_a_cancelled_job_fails_and_nobody_runs_it(world: World) -> None:
     client, worker, admin = world.connect(), world.worker("f"), world.connect()
     handle = client.submit()
     assert admin.line(f"cancel job {handle.decode()}") == OK
@@ -228,8 +218,7 @@ def test_who_waits_for_a_cancelled_job_hears_that_it_failed_and_nobody_runs_it()
     assert client.heard() == b"", "once is enough"
 
 
-def test_a_running_job_that_is_cancelled_may_be_finished_in_vain() -> None:
-    world = World()
+def test_a_running_job_that_is_cancelled_may_be_finished_in_vain(world: World) -> None:
     client, worker, admin = world.connect(), world.worker("f"), world.connect()
     handle = client.submit()
     worker.grab()
@@ -249,17 +238,14 @@ def test_a_background_job_is_cancelled_wherever_it_lies_and_stays_so() -> None:
     admin.send(
         f"cancel job {handles[15].decode()}\ncancel job {handles[0].decode()}\nversion\n".encode()
     )
-    assert admin.heard() == OK + OK + b"OK 2.0.0\n"
-    assert admin.waited_for_commit
+    assert (admin.heard(), admin.waited_for_commit) == (OK + OK + b"OK 2.0.0\n", True)
     worker = world.restart().worker("f")
     left = [handle for handle in handles if handle not in (handles[0], handles[15])]
     assert [worker.grab_handle() for _ in left] == left
     assert worker.grab() is None
 
 
-def test_a_dead_job_is_none_to_cancel() -> None:
-    world = World()
-    client, worker = world.connect(), world.worker("f")
+def test_a_dead_job_is_none_to_cancel(world: World, client: Puppet, worker: Puppet) -> None:
     handle = client.submit_bg()
     worker.say(Packet.WORK_FAIL, worker.grab_handle())
     assert client.line(f"cancel job {handle.decode()}") == b"ERR UNKNOWN_JOB\r\n"
@@ -270,17 +256,13 @@ def test_a_dead_job_is_none_to_cancel() -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_function_is_created_with_all_its_letters(end: str) -> None:
-    world = World()
-    admin = world.connect()
-    assert admin.line("create function reverse", end) == OK
-    assert admin.waited_for_commit
+def test_a_function_is_created_with_all_its_letters(world: World, admin: Puppet, end: str) -> None:
+    assert (admin.line("create function reverse", end), admin.waited_for_commit) == (OK, True)
     assert admin.line("status") == b"reverse\t0\t0\t0\n.\n"
     assert world.restart().connect().line("status") == b"reverse\t0\t0\t0\n.\n"
 
 
-def test_a_function_with_a_worker_or_a_running_job_is_not_dropped() -> None:
-    world = World()
+def test_a_function_with_a_worker_or_a_running_job_is_not_dropped(world: World) -> None:
     admin, worker = world.connect(), world.worker("f")
     in_use = b"ERR there are still connected workers or executing clients\r\n"
     assert admin.line("drop function f") == in_use
@@ -292,28 +274,23 @@ def test_a_function_with_a_worker_or_a_running_job_is_not_dropped() -> None:
     assert admin.line("drop function f") == OK
 
 
-def test_dropping_a_function_cancels_its_jobs_and_tells_who_waits() -> None:
-    world = World()
+def test_dropping_a_function_cancels_its_jobs_and_tells_who_waits(world: World) -> None:
     client, admin = world.connect(), world.connect()
     handle = client.submit("reverse")
     client.submit_bg("reverse")
     assert admin.line("drop function REVERSE") == OK
     assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
-    assert admin.line("status") == b".\n"
-    assert not world.store.held
+    assert (admin.line("status"), world.store.held) == (b".\n", {})
     assert admin.line("drop function reverse") == b"ERR function not found\r\n"
 
 
-def test_of_two_functions_the_one_that_is_spelled_alike_is_dropped() -> None:
-    admin = World().connect()
+def test_of_two_functions_the_one_that_is_spelled_alike_is_dropped(admin: Puppet) -> None:
     admin.send(b"create function A\ncreate function a\ndrop function a\n")
     admin.heard()
     assert admin.line("status") == b"A\t0\t0\t0\n.\n"
 
 
-def test_names_that_are_too_long_for_any_function_are_not_remembered() -> None:
-    world = World()
-    client = world.connect()
+def test_names_too_long_for_any_function_are_not_remembered(client: Puppet, world: World) -> None:
     name = "n" * 8_000
     assert client.line(f"drop function {name}") == b"ERR function not found\r\n"
     assert client.line(f"maxqueue {name} 5") == b"OK\r\n"
@@ -339,37 +316,29 @@ def refused(peer: Puppet, number: int = Packet.SUBMIT_JOB_BG, unique: str = "") 
     return True
 
 
-def test_a_function_takes_no_more_jobs_than_it_may_queued_and_running() -> None:
-    world = World()
+def test_a_function_takes_no_more_jobs_than_it_may_queued_and_running(world: World) -> None:
     peer, worker = world.connect(), world.worker("f")
     assert peer.line("maxqueue f 2") == OK
     assert not refused(peer)
     worker.grab()
-    assert not refused(peer)
-    assert refused(peer)
+    assert (refused(peer), refused(peer)) == (False, True)
     assert refused(peer, Packet.SUBMIT_JOB_HIGH)
     worker.say(Packet.WORK_COMPLETE, next(iter(worker.conversation.held)), "")
     assert not refused(peer)
 
 
-def test_who_joins_a_job_passes_the_limit() -> None:
-    world = World()
+def test_who_joins_a_job_passes_the_limit(world: World) -> None:
     peer = world.worker("f")
     peer.line("maxqueue f 1")
-    assert not refused(peer, unique="u")
-    assert not refused(peer, unique="u")
+    assert (refused(peer, unique="u"), refused(peer, unique="u")) == (False, False)
     assert refused(peer, unique="v")
 
 
 def test_each_priority_may_have_a_limit_for_the_whole_function() -> None:
     peer = World().worker("f")
     peer.line("maxqueue f 3 1 2")
-    assert not refused(peer, Packet.SUBMIT_JOB_BG)
-    assert refused(peer, Packet.SUBMIT_JOB_BG)
-    assert not refused(peer, Packet.SUBMIT_JOB_LOW_BG)
-    assert refused(peer, Packet.SUBMIT_JOB_LOW_BG)
-    assert not refused(peer, Packet.SUBMIT_JOB_HIGH_BG)
-    assert refused(peer, Packet.SUBMIT_JOB_HIGH_BG)
+    for number in (Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_LOW_BG, Packet.SUBMIT_JOB_HIGH_BG):
+        assert [refused(peer, number), refused(peer, number)] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -384,10 +353,8 @@ def test_a_limit_is_taken_away(reset: str) -> None:
     assert not refused(peer)
 
 
-def test_a_limit_for_a_function_that_is_not_there_is_none() -> None:
-    peer = World().connect()
-    assert peer.line("maxqueue f 1") == OK
-    assert peer.line("status") == b".\n"
+def test_a_limit_for_a_function_that_is_not_there_is_none(peer: Puppet) -> None:
+    assert (peer.line("maxqueue f 1"), peer.line("status")) == (OK, b".\n")
     assert [refused(peer), refused(peer)] == [False, False]
 
 
@@ -429,7 +396,7 @@ def test_who_may_stop_the_server(setting: str, local: bool, stops: int, text: st
     world = World(settings=GearmanSettings(remote_shutdown=setting))
     peer = world.connect(local=local)
     assert peer.line(text) == (b"OK\r\n" if stops else unknown(text.split()[0]))
-    assert world.stop_asked == stops
+    assert world.stops == stops
 
 
 def test_the_limit_of_a_function_that_is_forgotten_is_forgotten() -> None:
@@ -438,8 +405,7 @@ def test_the_limit_of_a_function_that_is_forgotten_is_forgotten() -> None:
     for number in range(40):
         assert admin.line(f"create function f{number}") == OK
         assert admin.line(f"maxqueue f{number} 1") == OK
-    assert admin.line("maxqueue stays 1") == OK
-    assert len(world.service.maxqueue) == 41
+    assert (admin.line("maxqueue stays 1"), len(world.service.maxqueue)) == (OK, 41)
     world.pass_time(65_000, step=500)
     assert list(world.service.maxqueue) == ["stays"]
     worker.submit_bg("stays")
@@ -451,6 +417,5 @@ def test_the_number_of_functions_with_a_limit_is_bounded() -> None:
     with patch("franca.protocols.gearman.service.LIMITED_MAX", 2):
         assert admin.line("maxqueue a 1") == admin.line("maxqueue b 1") == OK
         assert admin.line("maxqueue c 1").startswith(b"ERR TOO_MANY_LIMITS")
-        assert admin.line("maxqueue a 2") == OK
-        assert admin.line("maxqueue b 0") == OK
+        assert (admin.line("maxqueue a 2"), admin.line("maxqueue b 0")) == (OK, OK)
         assert admin.line("maxqueue c 1") == OK

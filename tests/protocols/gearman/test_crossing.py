@@ -85,8 +85,7 @@ def test_what_crosses_twice_comes_back(workload: bytes) -> None:
 # -- a Gearman job, a Faktory worker ------------------------------------------------------------------
 
 
-def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker() -> None:
-    world = World()
+def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker(world: World) -> None:
     client, worker = world.connect(), FaktoryPeer(world)
     handle = client.submit("f", "hello", "u")
     unit = worker.fetch("f")
@@ -98,10 +97,7 @@ def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker() -> None:
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
-def test_what_a_faktory_worker_says_of_a_failure_reaches_the_gearman_client(
-    exceptions: bool,
-) -> None:
-    world = World()
+def test_a_faktory_failures_text_reaches_the_gearman_client(world: World, exceptions: bool) -> None:
     client, worker = world.connect(), FaktoryPeer(world)
     if exceptions:
         client.ask(Packet.OPTION_REQ, "exceptions")
@@ -113,8 +109,7 @@ def test_what_a_faktory_worker_says_of_a_failure_reaches_the_gearman_client(
     assert client.take_all() == [loud if exceptions else res(Packet.WORK_FAIL, handle)]
 
 
-def test_a_background_job_that_a_faktory_worker_fails_is_dead_as_gearman_has_it() -> None:
-    world = World()
+def test_a_background_job_failed_by_a_faktory_worker_is_dead_as_in_gearman(world: World) -> None:
     worker = FaktoryPeer(world)
     handle = world.connect().submit_bg()
     worker.fetch("f")
@@ -122,8 +117,7 @@ def test_a_background_job_that_a_faktory_worker_fails_is_dead_as_gearman_has_it(
     assert [job.state for job in world.dead()] == [State.DEAD]
 
 
-def test_a_gearman_job_comes_back_from_a_faktory_worker_that_vanished() -> None:
-    world = World()
+def test_a_gearman_job_comes_back_from_a_faktory_worker_that_vanished(world: World) -> None:
     client, worker = world.connect(), FaktoryPeer(world)
     handle = client.submit_bg()
     worker.fetch("f")
@@ -134,8 +128,7 @@ def test_a_gearman_job_comes_back_from_a_faktory_worker_that_vanished() -> None:
     assert other.grab_handle() == handle
 
 
-def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue() -> None:
-    world = World()
+def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue(world: World) -> None:
     sleeper, worker, client = world.sleeper("f"), FaktoryPeer(world), world.connect()
     worker.peer.send(b"FETCH f\r\n")
     first, second = client.submit_bg(), client.submit_bg()
@@ -147,8 +140,7 @@ def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue() 
 # -- a Faktory job, a Gearman worker ---------------------------------------------------------------------
 
 
-def test_a_faktory_job_is_a_workload_to_a_gearman_worker() -> None:
-    world = World()
+def test_a_faktory_job_is_a_workload_to_a_gearman_worker(world: World) -> None:
     faktory, worker = FaktoryPeer(world), world.sleeper("f")
     faktory.push("hello")
     assert worker.take() == res(Packet.NOOP)
@@ -161,19 +153,17 @@ def test_a_faktory_job_is_a_workload_to_a_gearman_worker() -> None:
     worker.say(Packet.WORK_STATUS, handle, "1", "2")
     worker.say(Packet.WORK_DATA, handle, "d")
     worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert worker.heard() == b""
-    assert not world.broker.jobs
+    assert (worker.heard(), world.broker.jobs) == (b"", {})
 
 
-def test_a_faktory_job_that_a_gearman_worker_fails_is_tried_again_as_faktory_has_it() -> None:
-    world = World()
+def test_a_faktory_job_failed_by_a_gearman_worker_is_retried_as_in_faktory(world: World) -> None:
     faktory, worker = FaktoryPeer(world), world.worker("f")
     faktory.push(1, 2, retry=3)
     handle = worker.grab_handle()
     worker.say(Packet.WORK_EXCEPTION, handle, "broken")
     [job] = world.broker.jobs.values()
     assert (job.state, job.failures) == (State.WAITING, 1)
-    assert (job.story or [])[-1].error_text == "broken"
+    assert (job.attempt_log or [])[-1].error_text == "broken"
     world.pass_time(60_000, step=1_000)
     again = worker.grab()
     assert again is not None
@@ -181,8 +171,7 @@ def test_a_faktory_job_that_a_gearman_worker_fails_is_tried_again_as_faktory_has
     assert again[2] == b"[1,2]"
 
 
-def test_what_faktory_keeps_of_a_job_is_no_reducer() -> None:
-    world = World()
+def test_what_faktory_keeps_of_a_job_is_no_reducer(world: World) -> None:
     faktory, worker = FaktoryPeer(world), world.worker("f")
     faktory.push("x", failure={"retry_count": 1, "message": "m", "errtype": "e"})
     [job] = world.broker.jobs.values()
@@ -190,8 +179,7 @@ def test_what_faktory_keeps_of_a_job_is_no_reducer() -> None:
     assert worker.ask(Packet.GRAB_JOB_ALL).number == Packet.JOB_ASSIGN_UNIQ
 
 
-def test_a_faktory_job_held_too_long_is_taken_from_its_gearman_worker() -> None:
-    world = World()
+def test_a_faktory_job_held_too_long_is_taken_from_its_gearman_worker(world: World) -> None:
     faktory, worker = FaktoryPeer(world), world.worker("f")
     faktory.push(reserve_for=60)
     handle = worker.grab_handle()
@@ -200,8 +188,7 @@ def test_a_faktory_job_held_too_long_is_taken_from_its_gearman_worker() -> None:
     assert answer.arguments[0] == b"JOB_NOT_FOUND"
 
 
-def test_a_jid_that_is_no_unique_id_is_made_one() -> None:
-    world = World()
+def test_a_jid_that_is_no_unique_id_is_made_one(world: World) -> None:
     faktory, worker = FaktoryPeer(world), world.worker("f")
     faktory.push(jid="ü" * 50)
     unique = worker.ask(Packet.GRAB_JOB_UNIQ).arguments[2]

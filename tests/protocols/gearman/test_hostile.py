@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.gearman import conversation
-from franca.protocols.gearman.wire import Packet
+from franca.protocols.gearman import wire
+from franca.protocols.gearman.wire import Packet, PacketReader
 from tests.protocols.gearman.puppet import Puppet, World, packet, res
 from tests.protocols.gearman.test_golden import sorted_by_message
 
@@ -68,10 +68,10 @@ def check(world: World) -> None:
         ]
         assert queue.leased == len(leased)
         assert queue.servers == sum(
-            queue.name in c.session.serves for c in world.service.conversations
+            queue.name in c.session.serves for c in world.service.conversations.values()
         )
         assert 0 <= queue.woken <= len(world.service.conversations)
-    held = [job.id for c in world.service.conversations for job in c.held.values()]
+    held = [job.id for c in world.service.conversations.values() for job in c.held.values()]
     assert sorted(held) == sorted(
         j.id for j in world.broker.jobs.values() if j.state is State.LEASED
     )
@@ -100,7 +100,7 @@ def test_any_stream_from_two_peers_leaves_a_server_that_works(
         peer.send(stream[cut:])
         assert peer.conversation.unread() < 8_192
         if data.draw(st.integers(0, 3)) == 0:
-            peer.hang_up(unheard=data.draw(st.booleans()))
+            peer.hang_up(undelivered=data.draw(st.booleans()))
             both[which] = world.connect()
     check(world)
 
@@ -126,25 +126,21 @@ def test_cuts_in_a_stream_change_no_answer(messages: list[bytes], sizes: list[in
     assert heard[0] == heard[1]
 
 
-def test_four_gigabytes_that_are_announced_take_no_memory() -> None:
-    world = World()
+def test_four_gigabytes_that_are_announced_take_no_memory(world: World) -> None:
     for number in range(1, 43):
         peer = world.connect()
         peer.send(b"\0REQ" + struct.pack(">II", number, (1 << 32) - 1) + b"x" * 100)
-        assert peer.is_hung_up
-        assert peer.conversation.unread() == 0
+        assert (peer.is_hung_up, peer.conversation.unread()) == (True, 0)
 
 
-def test_a_large_packet_that_comes_in_drops_is_looked_at_once() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_large_packet_that_comes_in_drops_is_looked_at_once(world: World, peer: Puppet) -> None:
     data = packet(Packet.ECHO_REQ, b"x" * 300_000)
     for at in range(0, len(data), 100):
         world.engine.received(peer.link, data[at : at + 100])
-    with patch.object(peer.conversation, "_act", wraps=peer.conversation._act) as act:
+    with patch.object(PacketReader, "_wait", autospec=True, side_effect=PacketReader._wait) as wait:
         world.run()
     assert peer.take() == res(Packet.ECHO_RES, b"x" * 300_000)
-    assert act.call_count == 2
+    assert wait.call_count == 1
 
 
 def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,14 +169,12 @@ def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch
 
     whole = answers(len(stream))
     assert whole.endswith(b"last")
-    monkeypatch.setattr(conversation, "LARGE_BYTES", 64)
+    monkeypatch.setattr(wire, "LARGE_BYTES", 64)
     for size in (1, 11, 12, 13, 76, 77, 100, 130, 131, 1_000, len(stream)):
         assert answers(size) == whole
 
 
-def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten(peer: Puppet) -> None:
     data = packet(Packet.ECHO_REQ, b"x" * 2_000_000)
     for at in range(0, 1_200_000, 300_000):
         peer.send(data[at : at + 300_000])
@@ -189,9 +183,7 @@ def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten() ->
     assert peer.conversation.unread() == 0
 
 
-def test_a_large_workload_is_copied_once_when_it_is_there() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_large_workload_is_copied_once_when_it_is_there(world: World, peer: Puppet) -> None:
     size = 8 * 1024 * 1024
     data = packet(Packet.SUBMIT_JOB_BG, "f", "", b"x" * size)
     pieces = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
@@ -218,9 +210,7 @@ def answers_in_one_turn(world: World, peer: Puppet, data: bytes, answer: bytes) 
     return first
 
 
-def test_a_list_takes_a_turn_of_its_own() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
     assert answers_in_one_turn(world, peer, b"status\n" * 20, b".\n") == 1
     assert peer.heard().count(b".\n") == 20
 
@@ -250,9 +240,7 @@ def test_a_time_of_five_fields_is_more_than_one_message() -> None:
     assert peer.heard().count(b"\0RES") == 20
 
 
-def test_the_store_is_asked_by_one_peer_once_in_a_turn() -> None:
-    world = World()
-    peer = world.connect()
+def test_the_store_is_asked_by_one_peer_once_in_a_turn(world: World, peer: Puppet) -> None:
     handles = [f"H:box:719629470698{n}" for n in range(1, 21)]
     ask = b"".join(packet(15, handle) for handle in handles)
     assert answers_in_one_turn(world, peer, ask, b"\0RES") == 0

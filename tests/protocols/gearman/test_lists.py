@@ -23,8 +23,7 @@ def said_in_a_turn(world: World, *peers: Puppet) -> list[bytes]:
 
 
 @pytest.mark.parametrize("words", ["status", "workers"])
-def test_a_list_is_cut_by_its_bytes_too(words: str) -> None:
-    world = World()
+def test_a_list_is_cut_by_its_bytes_too(world: World, words: str) -> None:
     world.worker(*(f"{n:01000}" for n in range(300)))
     admin = world.connect()
     world.engine.received(admin.link, words.encode() + b"\n")
@@ -34,23 +33,7 @@ def test_a_list_is_cut_by_its_bytes_too(words: str) -> None:
     assert len(admin.heard()) > 300_000
 
 
-def test_many_who_ask_for_lists_share_a_turn() -> None:
-    world = World()
-    for number in range(3 * PIECES_A_TURN):
-        world.broker.queue(f"f{number}")
-    admins = [world.connect() for _ in range(20)]
-    for admin in admins:
-        world.engine.received(admin.link, b"status\n")
-    said_in_a_turn(world, *admins)
-    world.now += 1
-    parts = said_in_a_turn(world, *admins)
-    assert {part.count(b"\n") for part in parts} == {PIECES_A_TURN // 20}
-    world.run()
-    assert {admin.heard().count(b"\n") for admin in admins} == {3 * PIECES_A_TURN + 1}
-
-
-def test_a_list_waits_for_its_reader() -> None:
-    world = World()
+def test_a_list_waits_for_its_reader(world: World) -> None:
     for number in range(3 * PIECES_A_TURN):
         world.broker.queue(f"f{number}")
     admin = world.connect()
@@ -67,8 +50,7 @@ def test_a_list_waits_for_its_reader() -> None:
     assert admin.heard().endswith(b".\nOK 2.0.0\nOK 2.0.0\n")
 
 
-def test_a_line_that_is_not_very_long_is_not_cut() -> None:
-    world = World()
+def test_a_line_that_is_not_very_long_is_not_cut(world: World) -> None:
     worker = world.worker(*(f"f{n}" for n in range(800)))
     handle = worker.submit("f1")
     assert worker.grab_handle() == handle
@@ -80,8 +62,7 @@ def test_a_line_that_is_not_very_long_is_not_cut() -> None:
         assert said
 
 
-def test_a_search_by_unique_id_counts_by_the_functions_it_looks_at() -> None:
-    world = World()
+def test_a_search_by_unique_id_counts_by_the_functions_it_looks_at(world: World) -> None:
     for number in range(64 * 20):
         world.broker.queue(f"f{number}")
     peer = world.connect()

@@ -8,16 +8,15 @@ import pytest
 
 from franca.core.model import Job, State
 from franca.protocols.gearman.conversation import GRANTS_KEPT
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import World, err, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 from tests.protocols.gearman.test_crossing import FaktoryPeer
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 
 
-def test_a_lost_workers_jobs_come_back_to_the_head_in_their_old_order() -> None:
-    world = World()
+def test_a_lost_workers_jobs_come_back_to_the_head_in_their_old_order(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     handles = [client.submit_bg() for _ in range(5)]
     assert [worker.grab_handle() for _ in range(3)] == handles[:3]
@@ -27,12 +26,11 @@ def test_a_lost_workers_jobs_come_back_to_the_head_in_their_old_order() -> None:
     assert client.heard() == b""
 
 
-def test_a_job_whose_delivery_never_left_was_never_given() -> None:
-    world = World()
+def test_a_job_whose_delivery_never_left_was_never_given(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     handle = client.submit_bg()
     worker.grab()
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     [job] = world.broker.jobs.values()
     assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, 0)
 
@@ -45,26 +43,24 @@ def test_jobs_that_were_asked_for_at_once_and_never_left_were_never_given(turns:
     world.engine.received(worker.link, packet(Packet.GRAB_JOB) * 200)
     for _ in range(turns):
         world.engine.turn(world.now)
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     assert client.take_all() == []
     other = world.worker("f")
     assert [other.grab_handle() for _ in handles] == handles
     assert {job.losses for job in world.broker.jobs.values()} == {0}
 
 
-def test_only_what_was_given_since_a_worker_last_waited_goes_back() -> None:
-    world = World()
+def test_only_what_was_given_since_a_worker_last_waited_goes_back(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     for _ in range(5):
         client.submit_bg()
     worker.grab()
     worker.send(packet(Packet.GRAB_JOB) * 3)
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     assert [job.losses for job in world.broker.jobs.values()] == [1, 0, 0, 0, 0]
 
 
-def test_a_delivery_that_may_be_undone_is_remembered_no_longer_than_its_job_runs() -> None:
-    world = World()
+def test_an_undoable_delivery_is_forgotten_when_its_job_ends(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     worker.send(packet(Packet.ECHO_REQ, "x")[:5])
     rest = packet(Packet.ECHO_REQ, "x")
@@ -75,22 +71,19 @@ def test_a_delivery_that_may_be_undone_is_remembered_no_longer_than_its_job_runs
     assert len(worker.conversation._grants) <= GRANTS_KEPT + 1
 
 
-def test_a_job_that_was_heard_of_and_lost_counts_as_lost() -> None:
-    world = World()
+def test_a_job_that_was_heard_of_and_lost_counts_as_lost(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit_bg()
     worker.grab()
     worker.say(Packet.ECHO_REQ, "alive")
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     [job] = world.broker.jobs.values()
     assert job.losses == 1
 
 
 @pytest.mark.parametrize(("retries", "runs"), [(0, 1), (1, 2), (3, 4), (25, 26)])
 @pytest.mark.parametrize("background", [True, False])
-def test_a_job_is_run_again_as_often_as_may_be_and_then_it_has_failed(
-    retries: int, runs: int, background: bool
-) -> None:
+def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, background: bool) -> None:
     world = World(settings=GearmanSettings(job_retries=retries))
     client = world.connect()
     handle = client.submit_bg() if background else client.submit()
@@ -103,7 +96,7 @@ def test_a_job_is_run_again_as_often_as_may_be_and_then_it_has_failed(
     assert len(world.dead()) == background
     if background:
         [job] = world.dead()
-        assert (job.story or [])[-1].error_kind == "WorkerLost"
+        assert (job.attempt_log or [])[-1].error_kind == "WorkerLost"
 
 
 @pytest.mark.parametrize("background", [True, False])
@@ -119,9 +112,7 @@ def test_without_a_limit_a_job_outlives_any_number_of_workers(background: bool) 
     assert (client.take_all(), world.dead()) == ([], [])
 
 
-def test_progress_begins_anew_with_the_next_worker() -> None:
-    world = World()
-    client, worker = world.connect(), world.worker("f")
+def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, world: World) -> None:
     handle = client.submit_bg()
     worker.grab()
     worker.say(Packet.WORK_STATUS, handle, "1", "2")
@@ -138,8 +129,7 @@ def test_progress_begins_anew_with_the_next_worker() -> None:
 @pytest.mark.parametrize(
     ("said", "ms"), [("5000", 5_000), ("3", 1_000), ("999", 1_000), ("1500", 1_500)]
 )
-def test_a_worker_that_is_too_slow_by_its_own_word_loses_the_job(said: str, ms: int) -> None:
-    world = World()
+def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str, ms: int) -> None:
     client, worker = world.connect(), world.connect()
     worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
     handle = client.submit()
@@ -158,8 +148,7 @@ def test_a_worker_that_is_too_slow_by_its_own_word_loses_the_job(said: str, ms: 
 
 
 @pytest.mark.parametrize("said", ["0", "-5", "never", "", "9" * 30])
-def test_no_time_is_no_timeout(said: str) -> None:
-    world = World()
+def test_no_time_is_no_timeout(world: World, said: str) -> None:
     client, worker = world.connect(), world.connect()
     worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
     handle = client.submit()
@@ -169,8 +158,7 @@ def test_no_time_is_no_timeout(said: str) -> None:
     assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
 
 
-def test_each_job_of_a_worker_has_its_own_time() -> None:
-    world = World()
+def test_each_job_of_a_worker_has_its_own_time(world: World) -> None:
     client, worker = world.connect(), world.connect()
     worker.say(Packet.CAN_DO_TIMEOUT, "f", "5000")
     worker.say(Packet.CAN_DO, "g")
@@ -209,8 +197,7 @@ def test_timeouts_are_unclean_ends_and_come_to_an_end() -> None:
 # -- who waits hangs up -----------------------------------------------------------------------------------
 
 
-def test_a_job_that_nobody_waits_for_any_more_is_gone_from_the_queue() -> None:
-    world = World()
+def test_a_job_that_nobody_waits_for_any_more_is_gone_from_the_queue(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit()
     client.hang_up()
@@ -218,8 +205,7 @@ def test_a_job_that_nobody_waits_for_any_more_is_gone_from_the_queue() -> None:
     assert worker.grab() is None
 
 
-def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished() -> None:
-    world = World()
+def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     handle = client.submit()
     worker.grab()
@@ -229,8 +215,7 @@ def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished() -> None:
     assert worker.heard() == b""
 
 
-def test_a_running_job_that_nobody_waits_for_is_not_run_again() -> None:
-    world = World()
+def test_a_running_job_that_nobody_waits_for_is_not_run_again(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit()
     worker.grab()
@@ -239,8 +224,7 @@ def test_a_running_job_that_nobody_waits_for_is_not_run_again() -> None:
     assert world.worker("f").grab() is None
 
 
-def test_whoever_joins_an_abandoned_job_gets_its_result() -> None:
-    world = World()
+def test_whoever_joins_an_abandoned_job_gets_its_result(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     handle = client.submit(unique="u")
     worker.grab()
@@ -251,9 +235,7 @@ def test_whoever_joins_an_abandoned_job_gets_its_result() -> None:
     assert late.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
 
 
-def test_a_submit_like_an_abandoned_job_that_never_ran_is_a_new_job() -> None:
-    world = World()
-    client = world.connect()
+def test_a_submit_like_an_abandoned_unrun_job_is_a_new_job(client: Puppet, world: World) -> None:
     handle = client.submit(unique="u")
     client.hang_up()
     late, worker = world.connect(), world.worker("f")
@@ -262,8 +244,7 @@ def test_a_submit_like_an_abandoned_job_that_never_ran_is_a_new_job() -> None:
     assert worker.grab_handle() == again
 
 
-def test_a_background_job_survives_a_client_that_waited_for_it_and_left() -> None:
-    world = World()
+def test_a_background_job_survives_a_client_that_waited_for_it_and_left(world: World) -> None:
     background, waiting = world.connect(), world.connect()
     handle = background.submit_bg(unique="u")
     assert waiting.submit(unique="u") == handle
@@ -271,8 +252,7 @@ def test_a_background_job_survives_a_client_that_waited_for_it_and_left() -> Non
     assert world.worker("f").grab_handle() == handle
 
 
-def test_of_two_that_wait_the_one_that_stays_gets_the_result() -> None:
-    world = World()
+def test_of_two_that_wait_the_one_that_stays_gets_the_result(world: World) -> None:
     one, two, worker = world.connect(), world.connect(), world.worker("f")
     handle = one.submit(unique="u")
     two.submit(unique="u")
@@ -286,9 +266,7 @@ def test_of_two_that_wait_the_one_that_stays_gets_the_result() -> None:
 
 
 @pytest.mark.parametrize("unique", ["", "-"])
-def test_every_acknowledged_job_survives_whatever_its_unique_id(unique: str) -> None:
-    world = World()
-    client = world.connect()
+def test_acknowledged_jobs_survive_any_unique_id(client: Puppet, world: World, unique: str) -> None:
     handles = [client.submit_bg("f", f"work {n}", unique) for n in range(5)]
     worker = world.worker("f")
     worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
@@ -297,14 +275,12 @@ def test_every_acknowledged_job_survives_whatever_its_unique_id(unique: str) -> 
     assert again.grab() is None
 
 
-def test_an_empty_workload_survives() -> None:
-    world = World()
+def test_an_empty_workload_survives(world: World) -> None:
     handle = world.connect().submit_bg("f", "")
     assert world.restart().worker("f").grab() == (handle, b"f", b"")
 
 
-def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle() -> None:
-    world = World()
+def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     handle = client.submit_bg("f", bytes(range(256)))
     worker.grab()
@@ -313,9 +289,7 @@ def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle() -> None
     assert again.worker("f").grab() == (handle, b"f", bytes(range(256)))
 
 
-def test_priorities_and_order_survive() -> None:
-    world = World()
-    client = world.connect()
+def test_priorities_and_order_survive(world: World, client: Puppet) -> None:
     for number, text in ((34, "low"), (18, "normal 1"), (18, "normal 2"), (32, "high")):
         client.submit("f", text, number=number)
     worker = world.restart().worker("f")
@@ -323,8 +297,7 @@ def test_priorities_and_order_survive() -> None:
     assert got == [b"high", b"normal 1", b"normal 2", b"low"]
 
 
-def test_a_job_that_was_joined_and_left_is_not_run_a_second_time_after_a_restart() -> None:
-    world = World()
+def test_a_job_that_was_joined_and_left_is_not_run_again_after_a_restart(world: World) -> None:
     background, waiting, worker = world.connect(), world.connect(), world.worker("f")
     handle = background.submit_bg(unique="u")
     waiting.submit(unique="u")
@@ -349,8 +322,7 @@ class CountedDict(dict[bytes, Job]):
 
 
 @pytest.mark.parametrize("protocol", ["gearman", "faktory"])
-def test_a_lost_job_is_found_without_looking_at_the_others(protocol: str) -> None:
-    world = World()
+def test_a_lost_job_is_found_without_looking_at_the_others(world: World, protocol: str) -> None:
     worker = world.connect()
     worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
     if protocol == "gearman":

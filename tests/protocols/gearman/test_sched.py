@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -95,23 +94,20 @@ def test_a_time_that_clocks_show_twice_is_the_first_of_the_two_that_is_still_to_
 
 
 @pytest.mark.parametrize("zone", [UTC, BERLIN])
-def test_the_next_of_all_minutes_is_found_without_looking_at_those_before(
-    zone: tzinfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_of_all_minutes_is_found(zone: tzinfo, monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at = []
-    moments = sched._moments
+    later = sched._later
 
-    def counted(
-        day: date, shown: Iterable[tuple[int, int]], zone: tzinfo, fold: int
-    ) -> Iterator[int]:
-        for time in shown:
-            looked_at.append(time)
-            yield from moments(day, [time], zone, fold)
+    def counted(at: datetime, minutes: int) -> datetime:
+        looked_at.append(at)
+        return later(at, minutes)
 
-    monkeypatch.setattr(sched, "_moments", counted)
+    monkeypatch.setattr(sched, "_later", counted)
     after = ms("2026-09-21T14:58:20")
     assert next_match([b""] * 5, zone, after) == ms("2026-09-21T14:59:00")
-    assert len(looked_at) == 2
+    assert not looked_at
+    assert next_match([b"57", b"", b"", b"", b""], zone, after) == ms("2026-09-21T15:57:00")
+    assert len(looked_at) == 1
 
 
 def test_a_field_of_many_spaces_is_not_looked_at() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 from tests.protocols.world import START
@@ -18,41 +18,32 @@ FOREGROUND = (Packet.SUBMIT_JOB, Packet.SUBMIT_JOB_HIGH, Packet.SUBMIT_JOB_LOW)
 BACKGROUND = (Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_HIGH_BG, Packet.SUBMIT_JOB_LOW_BG)
 
 
-def start(world: World, *functions: str) -> tuple[Puppet, Puppet]:
-    return world.connect(), world.worker(*functions or ("f",))
-
-
 # -- answers ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", FOREGROUND)
-def test_a_foreground_job_needs_no_disk_from_its_submit_to_its_result(number: int) -> None:
-    world = World()
-    client, worker = start(world)
+def test_a_foreground_job_needs_no_disk_from_start_to_end(world: World, number: int) -> None:
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit("f", "work", number=number)
     assert worker.grab() == (handle, b"f", b"work")
     worker.say(Packet.WORK_COMPLETE, handle, "result")
     assert client.take() == res(Packet.WORK_COMPLETE, handle, "result")
-    assert not client.waited_for_commit
-    assert not worker.waited_for_commit
+    assert (client.waited_for_commit, worker.waited_for_commit) == (False, False)
     assert not world.store.held
 
 
 @pytest.mark.parametrize("number", BACKGROUND)
-def test_a_background_job_is_durable_before_its_handle_is_told(number: int) -> None:
-    world = World()
-    client, worker = start(world)
+def test_a_background_job_is_durable_before_its_handle_is_told(world: World, number: int) -> None:
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit("f", "work", number=number)
     assert client.waited_for_commit
     assert [job.name.encode() for job in world.store.held.values()] == [handle]
     assert worker.grab() == (handle, b"f", b"work")
     worker.say(Packet.WORK_COMPLETE, handle, "result")
-    assert client.heard() == b""
-    assert not world.store.held
+    assert (client.heard(), world.store.held) == (b"", {})
 
 
-def test_a_background_job_is_given_out_at_once_if_the_store_has_it_and_else_after_that() -> None:
-    world = World()
+def test_a_background_job_is_given_out_once_the_store_has_it(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit_bg("f")
     worker.waited_for_commit = False
@@ -63,9 +54,7 @@ def test_a_background_job_is_given_out_at_once_if_the_store_has_it_and_else_afte
     assert worker.waited_for_commit
 
 
-def test_handles_have_the_form_that_clients_know_and_fit() -> None:
-    world = World()
-    client = world.connect()
+def test_handles_have_the_form_that_clients_know_and_fit(client: Puppet) -> None:
     handles = [client.submit(), client.submit_bg()]
     assert all(re.fullmatch(rb"H:box:[0-9]+", handle) for handle in handles)
     assert handles[0][:-1] == handles[1][:-1]
@@ -79,17 +68,14 @@ def test_a_host_is_written_as_it_is_called_but_for_what_would_break_a_line() -> 
         assert re.fullmatch(rb"H:%b:[0-9]+" % re.escape(written), handle)
 
 
-def test_handles_of_another_run_are_others() -> None:
-    world = World()
+def test_handles_of_another_run_are_others(world: World) -> None:
     handles = {world.connect().submit() for _ in range(3)}
     again = world.restart()
     again.broker.totals.last_job_id = 0  # a job that only memory had was never counted on disk
     assert not handles & {again.connect().submit() for _ in range(3)}
 
 
-def test_submits_are_answered_in_order_also_those_that_are_refused() -> None:
-    world = World()
-    client = world.connect()
+def test_submits_are_answered_in_order_also_those_that_are_refused(client: Puppet) -> None:
     client.send(
         packet(Packet.SUBMIT_JOB_BG, "f", "", "1") + packet(Packet.SUBMIT_JOB, "f", "u" * 65, "2")
         + packet(Packet.SUBMIT_JOB, "f", "", "3") + packet(Packet.SUBMIT_JOB_BG, "f", "", "4")
@@ -98,8 +84,7 @@ def test_submits_are_answered_in_order_also_those_that_are_refused() -> None:
     assert numbers == [Packet.JOB_CREATED, Packet.ERROR, Packet.JOB_CREATED, Packet.JOB_CREATED]
 
 
-def test_nothing_about_a_job_overtakes_its_handle() -> None:
-    world = World()
+def test_nothing_about_a_job_overtakes_its_handle(world: World) -> None:
     peer = world.worker("f")
     peer.send(
         packet(Packet.SUBMIT_JOB_BG, "f", "u", "x") + packet(Packet.SUBMIT_JOB, "f", "u", "x")
@@ -122,10 +107,8 @@ def test_one_connection_may_be_client_and_worker_for_its_own_job() -> None:
 @pytest.mark.parametrize("body", [b"", b"f", b"f\0u"])
 @pytest.mark.parametrize("number", [7, 18, 21, 32, 33, 34, 35, 36, 37, 38])
 def test_a_packet_with_too_few_arguments_is_refused_and_swallows_nothing(
-    number: int, body: bytes
+    world: World, client: Puppet, number: int, body: bytes
 ) -> None:
-    world = World()
-    client = world.connect()
     client.send(packet(number, body) + packet(Packet.ECHO_REQ, "still here"))
     assert client.take_all() == [
         err("INVALID_PACKET", "The packet has too few arguments"), res(Packet.ECHO_RES, "still here"),
@@ -133,9 +116,7 @@ def test_a_packet_with_too_few_arguments_is_refused_and_swallows_nothing(
     assert not world.broker.jobs
 
 
-def test_workloads_and_results_are_any_bytes() -> None:
-    world = World()
-    client, worker = start(world)
+def test_workloads_and_results_are_any_bytes(client: Puppet, worker: Puppet, world: World) -> None:
     every = bytes(range(256)) * 2
     handle = client.submit("f", every)
     assert worker.grab() == (handle, b"f", every)
@@ -146,8 +127,7 @@ def test_workloads_and_results_are_any_bytes() -> None:
 @pytest.mark.parametrize(
     "function", [b"", b"a b", b"pre\tname", b"new\nline", b"\xff\xfe", "ü".encode()]
 )
-def test_a_function_may_be_called_anything_without_a_nul(function: bytes) -> None:
-    world = World()
+def test_a_function_may_be_called_anything_without_a_nul(world: World, function: bytes) -> None:
     worker, client = world.connect(), world.connect()
     worker.say(Packet.CAN_DO, function)
     worker.say(Packet.PRE_SLEEP)
@@ -161,9 +141,8 @@ def test_a_function_may_be_called_anything_without_a_nul(function: bytes) -> Non
 
 
 @pytest.mark.parametrize("size", [1, 62, 63, 64])
-def test_every_byte_of_a_unique_id_counts(size: int) -> None:
-    world = World()
-    client, worker = start(world)
+def test_every_byte_of_a_unique_id_counts(world: World, size: int) -> None:
+    client, worker = world.connect(), world.worker("f")
     uniques = [b"u" * (size - 1) + b"%d" % n for n in range(10)]
     handles = [client.submit_bg(unique=unique) for unique in uniques]
     assert len(set(handles)) == 10
@@ -177,11 +156,10 @@ def test_a_longer_unique_id_is_refused_as_in_the_original(size: int) -> None:
     assert refused == err("ARGUMENT_TOO_LARGE", "Unique value too large")
 
 
-def test_no_more_may_wait_for_one_job_than_can_be_told_in_one_turn() -> None:
-    world = World()
-    client, worker = start(world)
+def test_no_more_may_wait_for_one_job_than_can_be_told_in_one_turn(world: World) -> None:
+    client, worker = world.connect(), world.worker("f")
     refused = err("QUEUE_ERROR", "Too many clients wait for this job")
-    with patch("franca.protocols.gearman.submit.WATCHES_MAX", 3):
+    with patch("franca.protocols.gearman.client_commands.WATCHES_MAX", 3):
         [handle] = {client.submit(unique="u") for _ in range(3)}
         for peer in (client, world.connect()):
             assert peer.ask(Packet.SUBMIT_JOB, "f", "u", "x") == refused
@@ -203,19 +181,16 @@ def test_names_and_bodies_beyond_the_limits_are_refused_and_the_connection_stays
     client.submit("f" * 8, "x" * 16)
 
 
-def test_a_full_disk_refuses_background_jobs_and_nobody_else() -> None:
-    world = World()
-    client = world.connect()
+def test_a_full_disk_refuses_background_jobs_and_nobody_else(world: World, client: Puppet) -> None:
     world.broker.refusing_new = True
     refused = client.ask(Packet.SUBMIT_JOB_BG, "f", "", "x")
-    assert refused.number == Packet.ERROR
-    assert refused.arguments[0] == b"QUEUE_ERROR"
+    assert (refused.number, refused.arguments[0]) == (Packet.ERROR, b"QUEUE_ERROR")
     client.submit()
 
 
 def test_jobs_that_are_waited_for_are_bounded_in_memory() -> None:
     world = World(limits=Limits(fleeting_bytes=8_900))
-    client, worker = start(world)
+    client, worker = world.connect(), world.worker("f")
     for _ in range(4):
         client.submit("f", b"x" * 1_000)
     refused = client.ask(Packet.SUBMIT_JOB, "f", "", b"x" * 1_000)
@@ -228,8 +203,7 @@ def test_jobs_that_are_waited_for_are_bounded_in_memory() -> None:
 # -- one job or two ------------------------------------------------------------------------------------------
 
 
-def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs() -> None:
-    world = World()
+def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs(world: World) -> None:
     one, two, three = (world.connect() for _ in range(3))
     worker = world.worker("f")
     handle = one.submit(workload="first", unique="u")
@@ -239,14 +213,12 @@ def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs() -
     assert three.submit(workload="third", unique="u") == handle
     worker.say(Packet.WORK_COMPLETE, handle, "r")
     assert worker.grab() is None
-    end = res(Packet.WORK_COMPLETE, handle, "r")
-    early = res(Packet.WORK_DATA, handle, "early")
+    end, early = res(Packet.WORK_COMPLETE, handle, "r"), res(Packet.WORK_DATA, handle, "early")
     assert [one.take_all(), two.take_all(), three.take_all()] == [[early, end], [early, end], [end]]
 
 
-def test_who_submits_twice_hears_everything_twice() -> None:
-    world = World()
-    client, worker = start(world)
+def test_who_submits_twice_hears_everything_twice(world: World) -> None:
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit(unique="u")
     assert client.submit(unique="u") == handle
     assert worker.grab_handle() == handle
@@ -256,28 +228,23 @@ def test_who_submits_twice_hears_everything_twice() -> None:
     assert client.take_all() == [status, status, end, end]
 
 
-def test_a_unique_id_is_free_again_when_its_job_has_ended() -> None:
-    world = World()
-    client, worker = start(world)
+def test_a_unique_id_is_free_again_when_its_job_has_ended(world: World) -> None:
+    client, worker = world.connect(), world.worker("f")
     handle = client.submit(unique="u")
     worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
     client.heard()
     assert client.submit(unique="u") != handle
 
 
-def test_another_function_is_another_job() -> None:
-    client = World().connect()
+def test_another_function_is_another_job(client: Puppet) -> None:
     assert client.submit("f", unique="u") != client.submit("g", unique="u")
 
 
-def test_no_unique_id_is_never_the_same_job() -> None:
-    client = World().connect()
+def test_no_unique_id_is_never_the_same_job(client: Puppet) -> None:
     assert client.submit() != client.submit()
 
 
-def test_a_dash_means_the_workload() -> None:
-    world = World()
-    client, worker = start(world)
+def test_a_dash_means_the_workload(client: Puppet, worker: Puppet, world: World) -> None:
     handle = client.submit("f", "same", "-")
     assert client.submit("f", "same", "-") == handle
     assert client.submit("f", "other", "-") != handle
@@ -287,9 +254,7 @@ def test_a_dash_means_the_workload() -> None:
     assert seen == [[b"-", b"other"], [b"-", b""], [b"-", b""]]
 
 
-def test_a_unique_id_may_be_any_bytes() -> None:
-    world = World()
-    client, worker = start(world)
+def test_a_unique_id_may_be_any_bytes(client: Puppet, worker: Puppet, world: World) -> None:
     odd = bytes(range(240, 256))
     handle = client.submit(unique=odd)
     assert client.submit(unique=odd) == handle
@@ -306,8 +271,7 @@ def test_a_unique_id_holds_over_a_restart_and_in_the_tail() -> None:
         assert [peer.submit_bg(unique=f"u{n}") for n in range(6)] == handles
 
 
-def test_a_background_submit_of_a_waited_for_job_outlives_who_waits() -> None:
-    world = World()
+def test_a_background_submit_of_a_waited_for_job_outlives_who_waits(world: World) -> None:
     waiting, other, worker = world.connect(), world.connect(), world.worker("f")
     handle = waiting.submit(unique="u")
     assert other.submit_bg(unique="u") == handle
@@ -319,12 +283,10 @@ def test_a_background_submit_of_a_waited_for_job_outlives_who_waits() -> None:
 # -- for later -----------------------------------------------------------------------------------------------
 
 
-def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper() -> None:
-    world = World()
+def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper(world: World) -> None:
     client, worker = world.connect(), world.sleeper("f")
     created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
-    assert created.number == Packet.JOB_CREATED
-    assert client.waited_for_commit
+    assert (created.number, client.waited_for_commit) == (Packet.JOB_CREATED, True)
     assert client.status(created.body) == [b"1", b"0", b"0", b"0"]
     assert client.line("status") == b"f\t1\t0\t1\n.\n"
     world.pass_time(59_900)
@@ -335,37 +297,32 @@ def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper() -
 
 
 @pytest.mark.parametrize("epoch", ["0", "", "soon", "1", "-5"])
-def test_an_epoch_in_the_past_or_none_at_all_is_now(epoch: str) -> None:
-    world = World()
-    client, worker = start(world)
+def test_an_epoch_in_the_past_or_none_at_all_is_now(world: World, epoch: str) -> None:
+    client, worker = world.connect(), world.worker("f")
     created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", epoch, "x")
     assert worker.grab_handle() == created.body
 
 
-def test_an_epoch_beyond_all_calendars_is_refused_and_not_left_unanswered() -> None:
-    client = World().connect()
+def test_an_epoch_beyond_all_calendars_is_refused_and_not_left_unanswered(client: Puppet) -> None:
     for epoch in ("99999999999999999999", "253402300800"):
         refused = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", epoch, "x")
         assert refused == err("ARGUMENT_TOO_LARGE", "Epoch value too large")
 
 
-def test_a_job_for_later_does_not_block_those_behind_it() -> None:
-    world = World()
-    client, worker = start(world)
+def test_a_job_for_later_does_not_block_those_behind_it(world: World) -> None:
+    client, worker = world.connect(), world.worker("f")
     client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "", str(START // 1000 + 60), "later")
     now = client.submit_bg("f", "now")
     assert worker.grab_handle() == now
     assert worker.grab() is None
 
 
-def test_a_submit_joins_a_job_for_later() -> None:
-    client = World().connect()
+def test_a_submit_joins_a_job_for_later(client: Puppet) -> None:
     created = client.ask(Packet.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
     assert client.submit(unique="u") == created.body
 
 
-def test_a_job_for_later_survives_a_restart_with_its_handle_and_its_time() -> None:
-    world = World()
+def test_a_job_for_later_survives_a_restart_with_its_handle_and_its_time(world: World) -> None:
     created = world.connect().ask(Packet.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
     again = world.restart()
     worker = again.worker("f")
@@ -374,13 +331,11 @@ def test_a_job_for_later_survives_a_restart_with_its_handle_and_its_time() -> No
     assert worker.grab_handle() == created.body
 
 
-def test_a_scheduled_job_runs_once_at_the_next_minute_that_matches() -> None:
-    world = World()
+def test_a_scheduled_job_runs_once_at_the_next_minute_that_matches(world: World) -> None:
     client, worker = world.connect(), world.sleeper("f")
     # 14:13:20 on a Monday; the next Monday at 14:15 is today.
     created = client.ask(Packet.SUBMIT_JOB_SCHED, "f", "u", "15", "14", "*", "", "0", "x\0y")
-    assert created.number == Packet.JOB_CREATED
-    assert client.waited_for_commit
+    assert (created.number, client.waited_for_commit) == (Packet.JOB_CREATED, True)
     world.pass_time(99_900)
     assert worker.take() is None
     world.pass_time(200)
@@ -402,9 +357,7 @@ def test_a_time_that_never_comes_is_refused(field: int) -> None:
 
 
 @pytest.mark.parametrize("number", [Packet.SUBMIT_REDUCE_JOB, Packet.SUBMIT_REDUCE_JOB_BACKGROUND])
-def test_a_reducer_is_told_to_those_who_ask_for_all(number: int) -> None:
-    world = World()
-    client = world.connect()
+def test_a_reducer_is_told_to_who_asks_for_all(client: Puppet, world: World, number: int) -> None:
     answers = []
     for grab in (Packet.GRAB_JOB_ALL, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB):
         handle = client.ask(number, "f", "u", "sum", "unused", "a\0b").body
@@ -419,9 +372,7 @@ def test_a_reducer_is_told_to_those_who_ask_for_all(number: int) -> None:
     assert answers == [True] * 3
 
 
-def test_a_reducer_survives_a_restart() -> None:
-    world = World()
-    client = world.connect()
+def test_a_reducer_survives_a_restart(world: World, client: Puppet) -> None:
     handle = client.ask(Packet.SUBMIT_REDUCE_JOB_BACKGROUND, "f", "u", "sum", "", "x").body
     assert world.restart().worker("f").ask(Packet.GRAB_JOB_ALL) == res(
         Packet.JOB_ASSIGN_ALL, handle, "f", "u", "sum", "x"
@@ -433,8 +384,7 @@ def test_a_reducer_of_more_than_64_bytes_is_refused_in_the_originals_words() -> 
     assert refused == err("ARGUMENT_TOO_LARGE", "Unique value too large")
 
 
-def test_reduce_jobs_have_normal_priority() -> None:
-    world = World()
+def test_reduce_jobs_have_normal_priority(world: World) -> None:
     world.connect().ask(Packet.SUBMIT_REDUCE_JOB_BACKGROUND, "f", "u", "sum", "", "x")
     [job] = world.broker.jobs.values()
     assert (job.priority, job.state) == (0, State.READY)

@@ -7,16 +7,10 @@ import struct
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.gearman.wire import (
-    Message,
-    Packet,
-    number_in,
-    on_one_line,
-    parse_response,
-    request,
-    response,
-)
-from tests.protocols.gearman.puppet import World, err, packet, res
+from franca.protocols.gearman.wire import Packet, number_in, on_one_line, response
+from tests.protocols.gearman.client import Message, parse_response
+from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+from tests.support.gearman import request
 
 
 def test_a_packet_is_magic_type_size_and_arguments_between_nuls() -> None:
@@ -37,7 +31,7 @@ def test_a_response_is_taken_when_all_of_it_is_there() -> None:
 
 
 def test_what_does_not_begin_as_a_response_is_none() -> None:
-    with pytest.raises(ValueError, match="not a response"):
+    with pytest.raises(ValueError, match="not a packet"):
         parse_response(bytearray(request(Packet.NOOP)))
 
 
@@ -59,8 +53,7 @@ def test_a_line_stays_a_line_and_keeps_its_tabs() -> None:
 # -- cutting ---------------------------------------------------------------------------------------
 
 
-def test_packets_and_lines_on_one_connection_are_answered_in_order() -> None:
-    peer = World().connect()
+def test_packets_and_lines_on_one_connection_are_answered_in_order(peer: Puppet) -> None:
     peer.send(
         packet(Packet.ECHO_REQ, "1") + b"version\r\n" + packet(Packet.ECHO_REQ, "2") + b"getpid\n"
     )
@@ -79,16 +72,14 @@ def test_a_flood_is_acted_on_in_shares_and_in_order() -> None:
     assert [message.body for message in peer.take_all()] == [b"%d" % n for n in range(50)]
 
 
-def test_the_body_of_a_packet_that_takes_none_is_passed_over() -> None:
-    peer = World().connect()
+def test_the_body_of_a_packet_that_takes_none_is_passed_over(peer: Puppet) -> None:
     assert peer.ask(Packet.GRAB_JOB, "whatever") == res(Packet.NO_JOB)
 
 
 # -- what is no message -----------------------------------------------------------------------------
 
 
-def test_the_magic_of_a_response_is_an_error_and_the_connection_stays() -> None:
-    peer = World().connect()
+def test_the_magic_of_a_response_is_an_error_and_the_connection_stays(peer: Puppet) -> None:
     peer.send(response(Packet.ECHO_REQ, b"x") + packet(Packet.ECHO_REQ, "y"))
     assert peer.take_all() == [
         err("INVALID_MAGIC", "Request magic expected"), res(Packet.ECHO_RES, "y"),
@@ -96,15 +87,13 @@ def test_the_magic_of_a_response_is_an_error_and_the_connection_stays() -> None:
 
 
 @pytest.mark.parametrize("head", [b"\0XYZ", b"\0req", b"\0\0\0\0", b"\0RE\0"])
-def test_any_other_magic_closes_the_connection_as_soon_as_it_is_plain(head: bytes) -> None:
-    peer = World().connect()
+def test_any_other_magic_closes_the_connection_at_once(peer: Puppet, head: bytes) -> None:
     peer.send(head)
     assert peer.is_hung_up
     assert peer.heard() == b""
 
 
-def test_any_other_magic_closes_the_connection_however_slowly_it_comes() -> None:
-    peer = World().connect()
+def test_any_other_magic_closes_the_connection_however_slowly_it_comes(peer: Puppet) -> None:
     for byte in b"\0REX":
         assert not peer.is_hung_up
         peer.send(bytes([byte]))
@@ -121,8 +110,7 @@ def test_a_type_that_never_was_closes_the_connection_before_its_body_comes(numbe
 
 
 @pytest.mark.parametrize("number", [5, 6, 8, 10, 11, 17, 19, 20, 24, 27, 31, 40, 42])
-def test_a_type_that_only_servers_say_is_not_expected(number: int) -> None:
-    peer = World().connect()
+def test_a_type_that_only_servers_say_is_not_expected(peer: Puppet, number: int) -> None:
     assert peer.ask(number, "x") == err("INVALID_COMMAND", "Command not expected")
     assert peer.ask(Packet.ECHO_REQ, "y") == res(Packet.ECHO_RES, "y")
 
@@ -141,33 +129,26 @@ def test_a_packet_of_just_the_largest_size_is_taken() -> None:
     assert peer.ask(Packet.ECHO_REQ, b"x" * 64) == res(Packet.ECHO_RES, b"x" * 64)
 
 
-def test_a_line_that_does_not_end_closes_the_connection() -> None:
-    peer = World().connect()
+def test_a_line_that_does_not_end_closes_the_connection(peer: Puppet) -> None:
     peer.send(b"x" * 8_191)
     assert not peer.is_hung_up
     peer.send(b"x")
     assert peer.is_hung_up
 
 
-def test_a_line_of_more_than_five_words_closes_the_connection() -> None:
-    peer = World().connect()
+def test_a_line_of_more_than_five_words_closes_the_connection(peer: Puppet) -> None:
     assert peer.line("show a b c d") == b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
-    assert peer.line("show a b c d e") == b""
-    assert peer.is_hung_up
+    assert (peer.line("show a b c d e"), peer.is_hung_up) == (b"", True)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"])
-def test_a_web_page_cannot_speak_to_us(method: str) -> None:
-    world = World()
-    peer = world.connect()
+def test_a_web_page_cannot_speak_to_us(world: World, peer: Puppet, method: str) -> None:
     peer.send(f"{method} / HTTP/1.1\r\n\r\n".encode() + packet(Packet.SUBMIT_JOB_BG, "f", "", "x"))
     assert peer.is_hung_up
-    assert peer.heard() == b""
-    assert not world.broker.jobs
+    assert (peer.heard(), world.broker.jobs) == (b"", {})
 
 
-def test_a_web_page_is_recognised_byte_by_byte() -> None:
-    peer = World().connect()
+def test_a_web_page_is_recognised_byte_by_byte(peer: Puppet) -> None:
     for byte in b"GET":
         peer.send(bytes([byte]))
         assert not peer.is_hung_up
@@ -178,17 +159,13 @@ def test_a_web_page_is_recognised_byte_by_byte() -> None:
 # -- patience ----------------------------------------------------------------------------------------
 
 
-def test_a_client_may_be_silent_until_it_has_a_job() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_client_may_be_silent_until_it_has_a_job(world: World, peer: Puppet) -> None:
     world.pass_time(60_000, step=1_000)
     assert not peer.is_hung_up
     peer.submit()
 
 
-def test_a_packet_that_is_begun_must_be_finished() -> None:
-    world = World()
-    peer = world.connect()
+def test_a_packet_that_is_begun_must_be_finished(world: World, peer: Puppet) -> None:
     peer.send(packet(Packet.ECHO_REQ, "whole")[:-1])
     world.pass_time(world.limits.frame_ms + 5_000, step=1_000)
     assert peer.is_hung_up

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.gearman.service import GearmanSettings
+from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import World, err, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 NO_SUCH_JOB = err("JOB_NOT_FOUND", "Job does not exist on server")
@@ -25,6 +25,11 @@ class Run:
         self.worker = self.world.worker("f")
         self.handle = self.client.submit()
         assert self.worker.grab_handle() == self.handle
+
+
+@pytest.fixture
+def run() -> Run:
+    return Run()
 
 
 @pytest.mark.parametrize(
@@ -53,9 +58,8 @@ def test_every_word_is_passed_on_as_it_came(number: int, arguments: tuple[str, .
     ],
 )
 def test_the_word_of_who_does_not_hold_the_job_has_no_effect(
-    number: int, arguments: tuple[str, ...], answer: object
+    run: Run, number: int, arguments: tuple[str, ...], answer: object
 ) -> None:
-    run = Run()
     stranger = run.world.worker("f")
     for handle in (run.handle, b"H:never:1"):
         assert stranger.ask(number, handle, *arguments) == answer
@@ -76,10 +80,8 @@ def test_the_word_of_who_does_not_hold_the_job_has_no_effect(
     ],
 )
 def test_a_handle_of_megabytes_is_no_jobs_and_not_looked_at(
-    number: int, monkeypatch: pytest.MonkeyPatch
+    worker: Puppet, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
-    worker = world.worker("f")
     looked_at: list[int] = []
 
     class Held(dict[bytes, object]):
@@ -95,15 +97,13 @@ def test_a_handle_of_megabytes_is_no_jobs_and_not_looked_at(
     assert max(looked_at, default=0) < 200
 
 
-def test_a_handle_that_is_too_long_is_refused_in_the_originals_words() -> None:
-    worker = World().worker("f")
+def test_a_handle_that_is_too_long_is_refused_in_the_originals_words(worker: Puppet) -> None:
     text = "Error occurred due to GEARMAND_JOB_HANDLE_SIZE being too small from snprintf"
     assert worker.ask(Packet.WORK_FAIL, "H" * 64) == err("ARGUMENT_TOO_LARGE", text)
     assert worker.ask(Packet.WORK_FAIL, "H" * 63) == NOT_FOUND
 
 
-def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told() -> None:
-    run = Run()
+def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told(run: Run) -> None:
     run.worker.say(Packet.WORK_FAIL, run.handle)
     assert (
         run.client.heard() == b"\0RES\0\0\0\x0e" + len(run.handle).to_bytes(4, "big") + run.handle
@@ -113,8 +113,7 @@ def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told() -> None:
 
 @pytest.mark.parametrize("number", [Packet.WORK_DATA, Packet.WORK_WARNING, Packet.WORK_COMPLETE])
 @pytest.mark.parametrize("background", [True, False])
-def test_all_who_wait_share_one_copy_of_a_long_result(number: int, background: bool) -> None:
-    world = World()
+def test_all_who_wait_share_a_long_result(world: World, number: int, background: bool) -> None:
     worker, clients = world.worker("f"), [world.connect() for _ in range(5)]
     if background:
         world.connect().submit_bg(unique="u")
@@ -133,32 +132,27 @@ def test_all_who_wait_share_one_copy_of_a_long_result(number: int, background: b
     assert clients[0].take_all() == [res(number, handle, b"r" * 100_000)] * 2
 
 
-def test_a_status_without_both_numbers_is_refused_and_passed_on_to_nobody() -> None:
-    run = Run()
+def test_a_status_without_both_numbers_is_refused_and_passed_on_to_nobody(run: Run) -> None:
     refused = err("INVALID_PACKET", "The packet has too few arguments")
     for arguments in ((), ("1",)):
         assert run.worker.ask(Packet.WORK_STATUS, run.handle, *arguments) == refused
     assert run.client.heard() == b""
 
 
-def test_a_status_that_is_too_long_is_passed_on_and_not_kept() -> None:
-    run = Run()
+def test_a_status_that_is_too_long_is_passed_on_and_not_kept(run: Run) -> None:
     run.worker.say(Packet.WORK_STATUS, run.handle, "1", "2")
     run.worker.say(Packet.WORK_STATUS, run.handle, "3", "4" * 10_000)
     assert len(run.client.take_all()) == 2
     assert run.client.status(run.handle) == [b"1", b"1", b"1", b"2"]
 
 
-def test_a_nul_behind_a_handle_is_not_passed_on() -> None:
-    run = Run()
+def test_a_nul_behind_a_handle_is_not_forwarded(run: Run) -> None:
     run.worker.say(Packet.WORK_FAIL, run.handle + b"\0")
     assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
-def test_an_exception_is_one_end_to_all_who_wait_in_the_words_that_each_knows(
-    exceptions: bool,
-) -> None:
+def test_an_exception_is_one_end_to_all_in_the_words_that_each_knows(exceptions: bool) -> None:
     run = Run(exceptions=exceptions)
     run.worker.say(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
     end = res(Packet.WORK_EXCEPTION, run.handle, b"boom\0\xff")
@@ -184,8 +178,7 @@ def test_who_knows_exceptions_hears_of_a_plain_failure_plainly() -> None:
     assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
 
 
-def test_a_failure_after_an_exception_is_swallowed() -> None:
-    run = Run()
+def test_a_failure_after_an_exception_is_swallowed(run: Run) -> None:
     run.worker.send(
         packet(Packet.WORK_EXCEPTION, run.handle, "died") + packet(Packet.WORK_FAIL, run.handle)
     )
@@ -194,18 +187,14 @@ def test_a_failure_after_an_exception_is_swallowed() -> None:
     assert not run.worker.is_hung_up
 
 
-def test_what_is_remembered_of_ended_jobs_is_bounded() -> None:
-    world = World()
-    client, worker = world.connect(), world.worker("f")
+def test_what_is_remembered_of_ended_jobs_is_bounded(client: Puppet, worker: Puppet) -> None:
     for _ in range(200):
         client.submit_bg()
         worker.say(Packet.WORK_EXCEPTION, worker.grab_handle(), "")
-    assert len(worker.conversation.over) == 64
+    assert len(worker.conversation.ignored) == 64
 
 
-def test_the_results_of_background_jobs_are_dropped() -> None:
-    world = World()
-    client, worker = world.connect(), world.worker("f")
+def test_the_results_of_background_jobs_are_dropped(client: Puppet, worker: Puppet) -> None:
     handle = client.submit_bg()
     worker.grab()
     for number in (Packet.WORK_DATA, Packet.WORK_WARNING, Packet.WORK_COMPLETE):
@@ -213,14 +202,13 @@ def test_the_results_of_background_jobs_are_dropped() -> None:
     assert client.heard() == worker.heard() == b""
 
 
-def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason() -> None:
-    world = World()
+def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit_bg("f", "plain")
     client.submit_bg("f", "loud")
     worker.say(Packet.WORK_FAIL, worker.grab_handle())
     worker.say(Packet.WORK_EXCEPTION, worker.grab_handle(), "boom")
-    stories = {job.body: job.story for job in world.dead()}
+    stories = {job.body: job.attempt_log for job in world.dead()}
     plain, loud = stories[b"plain"], stories[b"loud"]
     assert plain is not None
     assert loud is not None
@@ -234,20 +222,17 @@ def test_a_result_that_is_too_large_is_a_failure_with_that_reason() -> None:
     assert run.client.take_all() == [res(Packet.WORK_FAIL, run.handle)]
 
 
-def test_the_end_of_a_joined_background_job_waits_for_the_disk() -> None:
-    world = World()
+def test_the_end_of_a_joined_background_job_waits_for_the_disk(world: World) -> None:
     background, waiting, worker = world.connect(), world.connect(), world.worker("f")
     handle = background.submit_bg(unique="u")
-    assert waiting.submit(unique="u") == handle
-    assert not waiting.waited_for_commit
+    assert (waiting.submit(unique="u"), waiting.waited_for_commit) == (handle, False)
     worker.grab()
     worker.say(Packet.WORK_COMPLETE, handle, "r")
     assert waiting.take() == res(Packet.WORK_COMPLETE, handle, "r")
     assert waiting.waited_for_commit
 
 
-def test_a_result_without_a_separator_is_an_empty_result() -> None:
-    run = Run()
+def test_a_result_without_a_separator_is_an_empty_result(run: Run) -> None:
     run.worker.say(Packet.WORK_COMPLETE, run.handle)
     assert run.client.take_all() == [res(Packet.WORK_COMPLETE, run.handle, "")]
 
@@ -255,8 +240,7 @@ def test_a_result_without_a_separator_is_an_empty_result() -> None:
 # -- a client that is slower than its worker --------------------------------------------------------
 
 
-def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends() -> None:
-    run = Run()
+def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends(run: Run) -> None:
     run.world.engine.hold_back(run.client.link)
     data = [packet(Packet.WORK_DATA, run.handle, str(n)) for n in range(3)]
     run.worker.send(data[0])
@@ -270,8 +254,7 @@ def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends() ->
     ]  # fmt: skip
 
 
-def test_a_client_that_never_reads_is_waited_for_once() -> None:
-    run = Run()
+def test_a_client_that_never_reads_is_waited_for_once(run: Run) -> None:
     run.world.engine.hold_back(run.client.link)
     data = packet(Packet.WORK_DATA, run.handle, "d")
     run.worker.send(data)
@@ -283,8 +266,7 @@ def test_a_client_that_never_reads_is_waited_for_once() -> None:
     assert len(run.client.take_all()) == 2
 
 
-def test_a_worker_does_not_wait_for_one_client_that_never_reads_after_the_other() -> None:
-    world = World()
+def test_a_worker_does_not_wait_for_each_client_that_never_reads(world: World) -> None:
     worker, deaf, good = world.worker("f"), [world.connect() for _ in range(4)], world.connect()
     handles = [client.submit() for client in (*deaf, good)]
     for _ in handles:
@@ -306,8 +288,7 @@ def test_a_worker_does_not_wait_for_one_client_that_never_reads_after_the_other(
     assert worker.take() == res(Packet.ECHO_RES, "x")
 
 
-def test_a_client_that_reads_slowly_is_waited_for_again_and_again() -> None:
-    run = Run()
+def test_a_client_that_reads_slowly_is_waited_for_again_and_again(run: Run) -> None:
     data = packet(Packet.WORK_DATA, run.handle, "d")
     for _ in range(10):
         run.world.engine.hold_back(run.client.link)
@@ -320,9 +301,7 @@ def test_a_client_that_reads_slowly_is_waited_for_again_and_again() -> None:
         assert len(run.client.take_all()) == 1
 
 
-def test_time_spent_on_clients_that_are_cut_off_is_in_vain_too() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_time_spent_on_clients_cut_off_is_in_vain_too(worker: Puppet, world: World) -> None:
     for number in range(5):
         deaf = world.connect()
         handle = deaf.submit()
@@ -338,8 +317,7 @@ def test_time_spent_on_clients_that_are_cut_off_is_in_vain_too() -> None:
 
 
 @pytest.mark.parametrize("who", ["client", "worker"])
-def test_who_leaves_meanwhile_holds_nobody_back(who: str) -> None:
-    run = Run()
+def test_who_leaves_meanwhile_holds_nobody_back(run: Run, who: str) -> None:
     run.world.engine.hold_back(run.client.link)
     run.worker.send(packet(Packet.WORK_DATA, run.handle, "d"))
     run.worker.send(packet(Packet.ECHO_REQ, "x"))
@@ -353,14 +331,12 @@ def test_who_leaves_meanwhile_holds_nobody_back(who: str) -> None:
 
 
 @pytest.mark.parametrize("option", [b"exceptions", b"EXCEPTIONS", b"Exceptions\0"])
-def test_the_option_is_echoed_as_it_was_sent(option: bytes) -> None:
-    peer = World().connect()
+def test_the_option_is_echoed_as_it_was_sent(peer: Puppet, option: bytes) -> None:
     assert peer.ask(Packet.OPTION_REQ, option) == res(Packet.OPTION_RES, option)
 
 
 @pytest.mark.parametrize("option", [b"", b"other", b"exceptions2", b"exceptions" + b"\0" * 60])
-def test_other_options_are_not_known(option: bytes) -> None:
-    peer = World().connect()
+def test_other_options_are_not_known(peer: Puppet, option: bytes) -> None:
     answer = peer.ask(Packet.OPTION_REQ, option)
     assert answer == err("UNKNOWN_OPTION", "Server does not recognize given option")
 
@@ -374,8 +350,7 @@ def test_an_echo_is_any_bytes() -> None:
     ("said", "shown"),
     [(b"w1", b"w1"), (b"a\0b", b"a"), (b"", b"-"), (b"x" * 200, b"x" * 127), (b"a\nb", b"a?b")],
 )
-def test_a_client_id_is_not_answered_and_shown_on_one_line(said: bytes, shown: bytes) -> None:
-    peer = World().connect()
+def test_a_client_id_is_shown_on_one_line(peer: Puppet, said: bytes, shown: bytes) -> None:
     peer.say(Packet.SET_CLIENT_ID, said)
     assert peer.heard() == b""
     assert peer.line("workers") == b"1 127.0.0.1 %b :\n.\n" % shown

@@ -6,29 +6,17 @@ No sockets and no threads: bytes go into the engine and what links say comes out
 from __future__ import annotations
 
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from franca.core.limits import Limits
 from franca.core.model import Job, NewJob, OnHangUp, Policy, Session
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.memodb import messages, sp
-from franca.protocols.memodb.conversation import MemoDBConversation
-from franca.protocols.memodb.messages import (
-    DISCONNECT,
-    HEARTBEAT,
-    JOB,
-    RESULT,
-    encode_heartbeat,
-    encode_job,
-    encode_ready,
-    encode_result,
-    read_header,
-)
 from franca.protocols.memodb.service import MemoDBService
 from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.world import AnyPuppet, AnyWorld
+from tests.support import memodb as m
 
 SECOND = 1_000
+SETTINGS = MemoDBSettings()
 
 
 class Reply(NamedTuple):
@@ -51,15 +39,9 @@ def stack(request: int, *hops: int) -> bytes:
 class World(AnyWorld["Puppet"]):
     """The server and everybody who speaks to it."""
 
-    def __init__(
-        self,
-        *,
-        limits: Limits | None = None,
-        settings: MemoDBSettings | None = None,
-        seed: int = 1,
-    ) -> None:
-        super().__init__(limits, seed=seed)
-        self.service = MemoDBService(self.broker, settings or MemoDBSettings(), Random(seed))
+    def __init__(self, *, settings: MemoDBSettings = SETTINGS, seed: int = 1, **world: Any) -> None:
+        super().__init__(seed=seed, **world)
+        self.service = MemoDBService(self.broker, settings, Random(seed))
         self.serve({"memodb": self.service})
 
     def connect(self, *, unix: bool = False) -> Puppet:
@@ -70,9 +52,8 @@ class World(AnyWorld["Puppet"]):
     def peer(self, *, unix: bool = False) -> Puppet:
         """A peer with the handshake behind it."""
         puppet = self.connect(unix=unix)
-        puppet.send(sp.HELLO_OF_CLIENT)
-        assert bytes(puppet.unread) == sp.HELLO_OF_SERVER
-        puppet.unread.clear()
+        puppet.send(m.HELLO)
+        assert puppet.bytes_heard() == m.HELLO_BACK
         return puppet
 
     @property
@@ -101,7 +82,7 @@ class _Deaf:
 
     holding = False
 
-    def tell(self, *_: object) -> None: ...
+    def on_event(self, *_: object) -> None: ...
 
 
 class Puppet(AnyPuppet):
@@ -114,12 +95,7 @@ class Puppet(AnyPuppet):
         self.sent: list[int] = []
         self.chokes_at = 0
         self._last_request = len(world.puppets) * 1_000
-        self._unix = link.peer.unix
-
-    @property
-    def conversation(self) -> MemoDBConversation:
-        assert isinstance(self.link.conversation, MemoDBConversation)
-        return self.link.conversation
+        self._lead = b"\x01" if link.peer.unix else b""
 
     def receive(self, said: list[bytes]) -> None:
         """Take what the server said; if it is too much at once, nothing more for a while."""
@@ -129,8 +105,7 @@ class Puppet(AnyPuppet):
             self.world.engine.hold_back(self.link)
 
     def frame(self, body: bytes) -> bytes:
-        head = sp.head_over_ipc if self._unix else sp.head_over_tcp
-        return head(len(body)) + body
+        return self._lead + len(body).to_bytes(8, "big") + body
 
     def ask(self, message: bytes, request: int | None = None, *hops: int) -> int:
         """Send a request, as one context of a socket would; its id."""
@@ -142,21 +117,13 @@ class Puppet(AnyPuppet):
 
     def hear(self) -> Reply | None:
         """The next reply, if there is one."""
-        head = 8 + self._unix
-        if len(self.unread) < head:
+        found = m.take_reply(self.unread, self._lead)
+        if found is None:
+            assert not self.unread, "half a reply"
             return None
-        if self._unix:
-            assert self.unread[0] == 1
-        size = int.from_bytes(self.unread[head - 8 : head], "big")
-        assert len(self.unread) >= head + size, "half a reply"
-        body = bytes(self.unread[head : head + size])
-        del self.unread[: head + size]
-        at = sp.stack_end(body, 0, size)
-        assert at > 0
-        header = read_header(body, at, size, 1_024)
-        request = int.from_bytes(body[at - 4 : at], "big") & ~(1 << 31)
-        said = (request, header.op, header.id, body[header.end :])
-        return Reply(*said, header.service, header.timeout_ms)
+        request, message = found
+        said = (message.op, message.worker, message.payload)
+        return Reply(request & ~(1 << 31), *said, *message.fields)
 
     def hear_all(self) -> list[Reply]:
         return list(iter(self.hear, None))
@@ -184,16 +151,16 @@ class Puppet(AnyPuppet):
         timeout_ms: int = 5_000,
         request: int | None = None,
     ) -> int:
-        return self.ask(encode_job(service, timeout_ms, payload), request)
+        return self.ask(m.job(service, payload, timeout_ms), request)
 
     def ready(self, *services: str) -> int:
-        return self.ask(encode_ready(services or ("s",)))
+        return self.ask(m.ready(*services or ("s",)))
 
     def result(self, task: Reply, payload: bytes = b"y", leaving: bool | None = None) -> int:
-        return self.ask(encode_result(payload, task.worker, leaving))
+        return self.ask(m.result(task.worker, payload, leaving))
 
     def heartbeat(self, task: Reply) -> int:
-        return self.ask(encode_heartbeat(task.worker))
+        return self.ask(m.heartbeat(task.worker))
 
     def take(self, op: int) -> Reply:
         """The next reply, which must be of that kind."""
@@ -203,16 +170,16 @@ class Puppet(AnyPuppet):
         return reply
 
     def given(self) -> Reply:
-        return self.take(JOB)
+        return self.take(m.JOB)
 
     def answer(self) -> Reply:
-        return self.take(RESULT)
+        return self.take(m.RESULT)
 
     def asked_to_beat(self) -> Reply:
-        return self.take(HEARTBEAT)
+        return self.take(m.HEARTBEAT)
 
     def disconnected(self) -> Reply:
-        return self.take(DISCONNECT)
+        return self.take(m.DISCONNECT)
 
 
 def worker_on(world: World, *services: str) -> Puppet:
@@ -220,6 +187,3 @@ def worker_on(world: World, *services: str) -> Puppet:
     puppet = world.peer()
     puppet.ready(*services)
     return puppet
-
-
-__all__ = ["Puppet", "Reply", "World", "messages", "stack", "worker_on"]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from franca.protocols.memodb.messages import encode_job, encode_result
-from tests.protocols.memodb.puppet import World, stack, worker_on
+from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 LONG = 65_000
@@ -24,7 +24,7 @@ def answered(world: World, size: int = LONG) -> tuple[bytes, bytes]:
     worker.result(worker.given(), b"r" * size)
     client.answer()
     (request,) = world.service.requests.by_key.values()
-    return client.frame(stack(7) + encode_job("s", 5_000, b"x")), request.reply
+    return client.frame(stack(7) + m.job("s", b"x", 5_000)), request.reply
 
 
 def at_work(world: World) -> tuple[bytes, bytes]:
@@ -33,10 +33,10 @@ def at_work(world: World) -> tuple[bytes, bytes]:
     client.job(b"first")
     task = worker.given()
     client.job(b"y" * LONG)
-    worker.ask(encode_result(b"done", task.worker), 7)
+    worker.ask(m.result(task.worker, b"done"), 7)
     assert len(worker.given().payload) == LONG
     job = world.all_jobs[-1]
-    return worker.frame(stack(7) + encode_result(b"done", task.worker)), job.body
+    return worker.frame(stack(7) + m.result(task.worker, b"done")), job.body
 
 
 def of_another_protocol(world: World) -> bytes:
@@ -45,19 +45,18 @@ def of_another_protocol(world: World) -> bytes:
     client.job(b"first")
     task = worker.given()
     world.submit("s", b'["%b","z"]' % (b"y" * (LONG // 40)), "json-args")
-    worker.ask(encode_result(b"done", task.worker), 7)
+    worker.ask(m.result(task.worker, b"done"), 7)
     assert worker.hear() is not None
-    return worker.frame(stack(7) + encode_result(b"done", task.worker))
+    return worker.frame(stack(7) + m.result(task.worker, b"done"))
 
 
 @pytest.mark.parametrize("said_before", [answered, at_work])
-def test_what_is_said_again_to_many_is_there_once(said_before: SaidBefore) -> None:
-    world = World()
+def test_what_is_said_again_to_many_is_there_once(world: World, said_before: SaidBefore) -> None:
     request, body = said_before(world)
     peers = [world.peer() for _ in range(20)]
     tracemalloc.start()
     for peer in peers:
-        peer.conversation.receive(request * TIMES, world.now)
+        world.share(peer.link, request * TIMES)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < MIB
@@ -74,8 +73,8 @@ def test_a_share_ends_when_as_much_was_said_as_may_wait(said_before: SaidBefore,
     peer = world.peer()
     data = request * TIMES
     if cut:
-        assert not peer.conversation.receive(data[:cut], world.now)
-    assert peer.conversation.receive(data[cut:], world.now)
+        assert not world.share(peer.link, data[:cut])
+    assert world.share(peer.link, data[cut:])
     said = sum(map(len, peer.link.out))
     most = world.limits.output_soft_bytes
     assert most < said < most + 2 * LONG
@@ -84,24 +83,21 @@ def test_a_share_ends_when_as_much_was_said_as_may_wait(said_before: SaidBefore,
     assert [len(reply.payload) for reply in peer.hear_all()] == [LONG] * TIMES
 
 
-def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share() -> None:
-    world = World()
+def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share(world: World) -> None:
     request, _ = answered(world, 900)
     peer = world.peer()
-    assert not peer.conversation.receive(request * TIMES, world.now)
+    assert not world.share(peer.link, request * TIMES)
     assert [len(piece) for piece in peer.link.out] == [len(peer.link.out[0])] * TIMES
 
 
-def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_result_many_asked_for_is_copied_once_at_most(worker: Puppet, world: World) -> None:
     clients = [world.peer() for _ in range(20)]
     for client in clients:
         client.job(request=9)
     task = worker.given()
-    raw = worker.frame(stack(1) + encode_result(b"r" * LONG, task.worker))
+    raw = worker.frame(stack(1) + m.result(task.worker, b"r" * LONG))
     tracemalloc.start()
-    worker.conversation.receive(raw, world.now)
+    world.share(worker.link, raw)
     world.engine.deliver(world.now)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -110,8 +106,7 @@ def test_a_result_that_many_asked_for_is_copied_for_one_of_them_at_most() -> Non
     assert [len(client.answer().payload) for client in clients] == [LONG] * 20
 
 
-def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left() -> None:
-    world = World()
+def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left(world: World) -> None:
     request = of_another_protocol(world)
     peer = world.peer()
     peer.send(request * TIMES)
@@ -121,13 +116,12 @@ def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left() -> N
     assert len(peer.hear_all()) == 1
 
 
-def test_replies_that_had_to_wait_are_handed_over_without_a_copy() -> None:
-    world = World()
+def test_replies_that_had_to_wait_are_handed_over_without_a_copy(world: World) -> None:
     request, reply = answered(world)
     peer = world.peer()
     world.engine.hold_back(peer.link)
-    peer.conversation.receive(request, world.now)
+    world.share(peer.link, request)
     assert not peer.link.out
     world.engine.go_on(peer.link)
-    peer.conversation.receive(b"", world.now)
+    world.share(peer.link, b"")
     assert peer.link.out[1] is reply

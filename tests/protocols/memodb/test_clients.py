@@ -6,15 +6,14 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Demand, State
-from franca.protocols.memodb.messages import encode_job
 from franca.protocols.memodb.settings import MemoDBSettings
-from tests.protocols.memodb.puppet import SECOND, World, stack, worker_on
+from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 EMPTY_RESULT = bytes.fromhex("83666d656d6f30310340")
 
 
-def test_a_job_is_handed_to_a_worker_with_its_id_and_comes_back_without() -> None:
-    world = World()
+def test_a_job_is_handed_to_a_worker_with_its_id_and_comes_back_without(world: World) -> None:
     client, worker = world.peer(), world.peer()
     worker.ready("alive.tv", "smout.x")
     asked = client.job(b"\0\xffraw", "alive.tv", 70_000)
@@ -28,8 +27,7 @@ def test_a_job_is_handed_to_a_worker_with_its_id_and_comes_back_without() -> Non
 
 
 @pytest.mark.parametrize("unix", [False, True])
-def test_the_bytes_of_a_whole_exchange(unix: bool) -> None:
-    world = World()
+def test_the_bytes_of_a_whole_exchange(world: World, unix: bool) -> None:
     lead = "01" if unix else ""
     client, worker = world.peer(unix=unix), world.peer(unix=unix)
     worker.send(
@@ -55,8 +53,7 @@ def test_the_bytes_of_a_whole_exchange(unix: bool) -> None:
     assert client.unread == bytes.fromhex(lead + "0000000000000011cb27560b") + EMPTY_RESULT + b"xyz"
 
 
-def test_a_header_written_at_length_is_handed_on_in_its_shortest_form() -> None:
-    world = World()
+def test_a_header_written_at_length_is_handed_on_in_its_shortest_form(world: World) -> None:
     worker, client = worker_on(world), world.peer()
     loose = bytes.fromhex("9f7f666d656d6f3031ff180258007801731b0000000000001388ff")
     client.ask(loose + b"payload")
@@ -64,10 +61,8 @@ def test_a_header_written_at_length_is_handed_on_in_its_shortest_form() -> None:
     assert (task.service, task.timeout_ms, task.payload) == ("s", 5_000, b"payload")
 
 
-def test_jobs_of_other_services_and_timeouts_are_not_confused() -> None:
+def test_jobs_of_other_services_and_timeouts_are_not_confused(world: World, client: Puppet) -> None:
     """What is remembered of one client's bytes must not be found by another's."""
-    world = World()
-    client = world.peer()
     long_name = "n" * 24
     kinds = [
         ("s", 1),
@@ -92,18 +87,15 @@ def test_jobs_of_other_services_and_timeouts_are_not_confused() -> None:
     assert sorted(seen) == sorted(kinds * 3)
 
 
-def test_an_id_of_a_client_cannot_pass_for_the_name_of_a_service() -> None:
-    world = World()
-    client = world.peer()
+def test_a_clients_id_cannot_pass_for_a_services_name(client: Puppet, world: World) -> None:
     # What follows the tenth byte reads as the service `abcas`, if the id is taken for empty.
     trick = bytes.fromhex("85666d656d6f303102") + b"\x44" + b"\x65abc" + b"\x61s" + b"\x01"
     client.ask(trick)
-    client.ask(encode_job("abcas", 1, b""))
+    client.ask(m.job("abcas", b"", 1))
     assert [job.queue for job in world.all_jobs] == ["s", "abcas"]
 
 
-def test_many_contexts_share_a_connection_and_are_answered_in_any_order() -> None:
-    world = World()
+def test_many_contexts_share_a_connection_and_are_answered_in_any_order(world: World) -> None:
     client, worker = world.peer(), world.peer()
     for _ in range(300):
         worker.ready()
@@ -117,9 +109,7 @@ def test_many_contexts_share_a_connection_and_are_answered_in_any_order() -> Non
     assert [answer.payload for answer in answers[:2]] == [b"299", b"298"]
 
 
-def test_services_of_a_worker_are_served_in_the_order_of_its_list_and_each_in_turn() -> None:
-    world = World()
-    client = world.peer()
+def test_services_are_served_in_the_order_of_the_workers_list(world: World, client: Puppet) -> None:
     for payload, service in ((b"1", "b"), (b"2", "a"), (b"3", "b"), (b"4", "a")):
         client.job(payload, service)
     worker = worker_on(world, "a", "b")
@@ -134,9 +124,7 @@ def test_services_of_a_worker_are_served_in_the_order_of_its_list_and_each_in_tu
 # -- the same request again -------------------------------------------------------------------
 
 
-def test_a_request_sent_again_while_its_job_waits_or_runs_is_that_job() -> None:
-    world = World()
-    client = world.peer()
+def test_a_request_sent_again_before_its_answer_is_one_job(client: Puppet, world: World) -> None:
     asked = client.job(b"once")
     client.job(b"once", request=asked)
     assert len(world.all_jobs) == 1
@@ -148,8 +136,7 @@ def test_a_request_sent_again_while_its_job_waits_or_runs_is_that_job() -> None:
     assert [answer.payload for answer in client.hear_all()] == [b"result"]
 
 
-def test_a_request_sent_again_after_its_answer_gets_it_again() -> None:
-    world = World()
+def test_a_request_sent_again_after_its_answer_gets_it_again(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     asked = client.job(b"once")
     worker.result(worker.given(), b"result")
@@ -160,8 +147,7 @@ def test_a_request_sent_again_after_its_answer_gets_it_again() -> None:
     assert worker.hear() is None
 
 
-def test_a_request_sent_again_after_a_reconnect_finds_its_running_job() -> None:
-    world = World()
+def test_a_request_sent_again_after_a_reconnect_finds_its_running_job(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     asked = client.job(b"once")
     task = worker.given()
@@ -174,8 +160,7 @@ def test_a_request_sent_again_after_a_reconnect_finds_its_running_job() -> None:
     assert not world.service.requests._orphans
 
 
-def test_a_result_that_came_while_its_client_was_away_is_there_when_it_is_back() -> None:
-    world = World()
+def test_a_result_for_a_client_that_was_away_awaits_its_return(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     asked = client.job(b"once")
     task = worker.given()
@@ -187,8 +172,7 @@ def test_a_result_that_came_while_its_client_was_away_is_there_when_it_is_back()
     assert worker.hear() is None
 
 
-def test_a_result_of_anybody_is_there_when_the_client_is_back() -> None:
-    world = World()
+def test_a_result_of_anybody_is_there_when_the_client_is_back(world: World) -> None:
     client, stranger = world.peer(), world.stranger()
     asked = client.job(b"once")
     (job,) = world.all_jobs
@@ -201,9 +185,8 @@ def test_a_result_of_anybody_is_there_when_the_client_is_back() -> None:
     assert back.answer().payload == b"theirs"
 
 
-def test_whoever_asks_the_same_on_two_open_connections_is_answered_on_both() -> None:
+def test_whoever_asks_the_same_on_two_open_connections_is_answered_on_both(world: World) -> None:
     """The server may not have noticed yet that the first is dead."""
-    world = World()
     first, second, worker = world.peer(), world.peer(), worker_on(world)
     asked = first.job(b"once")
     second.job(b"once", request=asked)
@@ -214,11 +197,10 @@ def test_whoever_asks_the_same_on_two_open_connections_is_answered_on_both() -> 
     assert second.answer().payload == b"result"
 
 
-def test_through_a_device_the_newest_way_back_counts() -> None:
-    world = World()
+def test_through_a_device_the_newest_way_back_counts(world: World) -> None:
     device, worker = world.peer(), world.peer()
-    device.ask(encode_job("s", 5_000, b""), 9, 0x01010101)
-    device.ask(encode_job("s", 5_000, b""), 9, 0x02020202)
+    device.ask(m.job("s", b"", 5_000), 9, 0x01010101)
+    device.ask(m.job("s", b"", 5_000), 9, 0x02020202)
     worker.ready()
     worker.result(worker.given(), b"r")
     assert device.unread == device.frame(stack(9, 0x02020202) + EMPTY_RESULT + b"r")
@@ -234,17 +216,14 @@ def test_through_a_device_the_newest_way_back_counts() -> None:
     ],
 )
 def test_another_request_is_another_job(
-    payload: bytes, service: str, timeout_ms: int, again: int
+    world: World, client: Puppet, payload: bytes, service: str, timeout_ms: int, again: int
 ) -> None:
-    world = World()
-    client = world.peer()
     asked = client.job(b"once")
     client.job(payload, service, timeout_ms, request=asked + again)
     assert len(world.all_jobs) == 2
 
 
-def test_replies_are_remembered_for_a_minute() -> None:
-    world = World()
+def test_replies_are_remembered_for_a_minute(world: World) -> None:
     client, worker = world.peer(), worker_on(world, "s")
     asked = client.job(b"once")
     worker.result(worker.given(), b"result")
@@ -254,12 +233,10 @@ def test_replies_are_remembered_for_a_minute() -> None:
     assert client.answer().payload == b"result"
     world.pass_time(2 * SECOND)
     client.job(b"once", request=asked)
-    assert client.hear() is None
-    assert len(world.all_jobs) == 1
+    assert (client.hear(), len(world.all_jobs)) == (None, 1)
 
 
-def test_a_reply_is_remembered_from_when_it_was_given_not_from_when_it_was_asked_for() -> None:
-    world = World()
+def test_a_reply_is_remembered_from_when_it_was_given_not_asked_for(world: World) -> None:
     client, worker = world.peer(), worker_on(world, "s")
     asked = client.job(b"slow", timeout_ms=300_000)
     task = worker.given()
@@ -273,14 +250,9 @@ def test_a_reply_is_remembered_from_when_it_was_given_not_from_when_it_was_asked
 
 @pytest.mark.parametrize(
     ("settings", "left"),
-    [
-        (MemoDBSettings(remember_replies=3), 3),
-        (MemoDBSettings(remember_bytes=1_000), 2),
-    ],
+    [(MemoDBSettings(remember_replies=3), 3), (MemoDBSettings(remember_bytes=1_000), 2)],
 )
-def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(
-    settings: MemoDBSettings, left: int
-) -> None:
+def test_memory_is_bounded_and_the_oldest_goes_first(settings: MemoDBSettings, left: int) -> None:
     world = World(settings=settings)
     client, worker = world.peer(), worker_on(world)
     asked = []
@@ -300,32 +272,26 @@ def test_what_is_remembered_is_bounded_and_the_oldest_goes_first(
 # -- clients that are gone ----------------------------------------------------------------------
 
 
-def test_a_job_that_nobody_waits_for_is_not_begun() -> None:
-    world = World()
-    client = world.peer()
+def test_a_job_that_nobody_waits_for_is_not_begun(world: World, client: Puppet) -> None:
     client.job()
     client.hang_up()
-    assert not world.all_jobs
-    assert not world.service.requests.by_key
+    assert (world.all_jobs, world.service.requests.by_key) == ([], {})
     worker = worker_on(world)
     assert worker.hear() is None
 
 
-def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again() -> None:
-    world = World()
+def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job()
     worker.given()
     client.hang_up()
     worker.hang_up()
     world.pass_time(2 * SECOND)
-    assert not world.all_jobs
-    assert not world.service.requests.by_key
+    assert (world.all_jobs, world.service.requests.by_key) == ([], {})
     assert worker_on(world).hear() is None
 
 
-def test_a_client_that_comes_back_finds_its_job_in_the_hands_of_the_next_worker() -> None:
-    world = World()
+def test_a_client_that_comes_back_finds_its_job_with_the_next_worker(world: World) -> None:
     client, worker, next_worker = world.peer(), worker_on(world), worker_on(world)
     asked = client.job(b"once")
     worker.given()
@@ -340,8 +306,7 @@ def test_a_client_that_comes_back_finds_its_job_in_the_hands_of_the_next_worker(
     assert next_worker.hear() is None
 
 
-def test_a_client_that_comes_back_before_that_is_noticed_keeps_its_job() -> None:
-    world = World()
+def test_a_client_that_comes_back_before_that_is_noticed_keeps_its_job(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     asked = client.job(b"once")
     worker.given()
@@ -354,8 +319,7 @@ def test_a_client_that_comes_back_before_that_is_noticed_keeps_its_job() -> None
     assert back.answer().payload == b"result"
 
 
-def test_a_result_for_nobody_is_forgotten_with_the_others() -> None:
-    world = World()
+def test_a_result_for_nobody_is_forgotten_with_the_others(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"", timeout_ms=500_000)
     task = worker.given()
@@ -370,10 +334,8 @@ def test_a_result_for_nobody_is_forgotten_with_the_others() -> None:
 # -- what cannot be served --------------------------------------------------------------------
 
 
-def test_a_lone_client_of_a_service_that_nobody_offers_is_dropped_after_ten_seconds() -> None:
-    world = World()
-    client = world.peer()
-    client.job(service="unheard.of")
+def test_a_lone_client_that_nobody_serves_is_dropped_in_10_s(world: World, client: Puppet) -> None:
+    client.job(service="undelivered.of")
     world.pass_time(10 * SECOND - 50)
     assert not client.is_hung_up
     world.pass_time(1_100)
@@ -382,8 +344,7 @@ def test_a_lone_client_of_a_service_that_nobody_offers_is_dropped_after_ten_seco
     assert not world.service.requests.by_key
 
 
-def test_it_is_not_dropped_while_somebody_offers_the_service_and_is_busy() -> None:
-    world = World()
+def test_it_is_not_dropped_while_somebody_offers_the_service_and_is_busy(world: World) -> None:
     busy, client, worker = world.peer(), world.peer(), worker_on(world)
     busy.job(b"long", timeout_ms=600_000)
     task = worker.given()
@@ -395,8 +356,7 @@ def test_it_is_not_dropped_while_somebody_offers_the_service_and_is_busy() -> No
     assert client.answer().payload == b"at last"
 
 
-def test_it_is_dropped_once_the_last_who_offered_it_is_gone() -> None:
-    world = World()
+def test_it_is_dropped_once_the_last_who_offered_it_is_gone(world: World) -> None:
     busy, client, worker = world.peer(), world.peer(), worker_on(world)
     busy.job(b"long", timeout_ms=600_000)
     busy.ready("elsewhere")
@@ -405,18 +365,15 @@ def test_it_is_dropped_once_the_last_who_offered_it_is_gone() -> None:
     world.pass_time(15 * SECOND)
     worker.hang_up()
     world.pass_time(1_100)
-    assert client.is_hung_up
-    assert not busy.is_hung_up
+    assert (client.is_hung_up, busy.is_hung_up) == (True, False)
 
 
-def test_where_others_share_the_connection_the_request_waits_on() -> None:
-    world = World()
-    client = world.peer()
-    asked = client.job(service="unheard.of")
-    client.job(service="unheard.of either")
+def test_where_others_share_the_connection_a_request_waits(client: Puppet, world: World) -> None:
+    asked = client.job(service="undelivered.of")
+    client.job(service="undelivered.of either")
     world.pass_time(60 * SECOND)
     assert not client.is_hung_up
-    worker = worker_on(world, "unheard.of")
+    worker = worker_on(world, "undelivered.of")
     worker.result(worker.given(), b"at last")
     assert client.answer().request == asked
     # Now the other is alone, and has waited long enough.
@@ -428,13 +385,12 @@ def test_a_connection_that_carries_a_worker_is_not_dropped_for_a_client() -> Non
     world = World(settings=MemoDBSettings(heartbeat_ms=10**7))
     mixed = world.peer()
     mixed.ready("served")
-    mixed.job(service="unheard.of")
+    mixed.job(service="undelivered.of")
     world.pass_time(60 * SECOND)
     assert not mixed.is_hung_up
 
 
-def test_a_job_over_its_timeout_has_its_client_dropped_and_is_not_run_again() -> None:
-    world = World()
+def test_a_job_over_its_timeout_has_its_client_dropped_and_is_not_run_again(world: World) -> None:
     client, slow = world.peer(), worker_on(world)
     asked = client.job(b"once", timeout_ms=5_000)
     slow.given()
@@ -451,8 +407,7 @@ def test_a_job_over_its_timeout_has_its_client_dropped_and_is_not_run_again() ->
     assert other.given().payload == b"once"
 
 
-def test_the_timeout_is_counted_from_when_the_job_is_handed_over() -> None:
-    world = World()
+def test_the_timeout_is_counted_from_when_the_job_is_handed_over(world: World) -> None:
     client, busy, worker = world.peer(), world.peer(), worker_on(world)
     busy.job(b"first", timeout_ms=60_000)
     first = worker.given()
@@ -465,8 +420,7 @@ def test_the_timeout_is_counted_from_when_the_job_is_handed_over() -> None:
     assert client.answer().payload == b"in time"
 
 
-def test_over_its_timeout_where_others_share_the_connection_it_stays_unanswered() -> None:
-    world = World()
+def test_over_its_timeout_on_a_shared_connection_it_stays_unanswered(world: World) -> None:
     client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
     asked = client.job(b"slow", timeout_ms=1_000)
     client.job(b"waits", "nobody", 60_000)
@@ -484,8 +438,7 @@ def test_over_its_timeout_where_others_share_the_connection_it_stays_unanswered(
 
 
 @pytest.mark.parametrize("asks_again", [False, True])
-def test_who_was_left_unanswered_is_dropped_when_the_others_are_done(asks_again: bool) -> None:
-    world = World()
+def test_who_was_left_unanswered_is_dropped_after_the_rest(world: World, asks_again: bool) -> None:
     client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
     asked = client.job(b"slow", timeout_ms=1_000)
     client.job(b"quick", "t", 60_000)
@@ -502,33 +455,26 @@ def test_who_was_left_unanswered_is_dropped_when_the_others_are_done(asks_again:
     assert client.is_hung_up is not asks_again
 
 
-def test_a_timeout_of_nothing_is_over_at_once() -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
+def test_a_timeout_of_nothing_is_over_at_once(world: World, client: Puppet, worker: Puppet) -> None:
     client.job(timeout_ms=0)
     assert worker.given().timeout_ms == 0
     world.pass_time(1_100)
     assert client.is_hung_up
 
 
-def test_a_timeout_without_end_has_none() -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
+def test_a_timeout_without_end_has_none(world: World, client: Puppet, worker: Puppet) -> None:
     client.job(timeout_ms=2**64 - 1)
     assert worker.given().timeout_ms == 2**64 - 1
     world.pass_time(100 * SECOND)
     assert not client.is_hung_up
 
 
-def test_a_job_that_an_operator_ends_has_its_client_dropped() -> None:
-    world = World()
-    client = world.peer()
+def test_a_job_that_an_operator_ends_has_its_client_dropped(world: World, client: Puppet) -> None:
     client.job()
     world.broker.cancel(world.all_jobs[0], world.now)
     world.engine.deliver(world.now)
     world.run()
-    assert client.is_hung_up
-    assert not world.service.requests.by_key
+    assert (client.is_hung_up, world.service.requests.by_key) == (True, {})
 
 
 # -- the share ----------------------------------------------------------------------------------
@@ -537,11 +483,8 @@ def test_a_job_that_an_operator_ends_has_its_client_dropped() -> None:
 def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_socket() -> None:
     world = World(settings=MemoDBSettings(share_jobs=10))
     flood, other = world.peer(), world.peer()
-    flood.send(
-        b"".join(flood.frame(stack(n) + encode_job("s", 1_000, b"%d" % n)) for n in range(50))
-    )
-    assert len(world.all_jobs) == 10
-    assert flood.conversation.holding
+    flood.send(b"".join(flood.frame(stack(n) + m.job("s", b"%d" % n, 1_000)) for n in range(50)))
+    assert (len(world.all_jobs), flood.conversation.holding) == (10, True)
     assert flood.conversation.unread() > 0
     other.job(b"other")
     worker = worker_on(world)
@@ -555,8 +498,7 @@ def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_soc
     assert seen.index(b"other") == 10
     assert [p for p in seen if p != b"other"] == [b"%d" % n for n in range(50)]
     assert [answer.payload for answer in flood.hear_all()] == [b"%d" % n for n in range(50)]
-    assert other.answer().payload == b"other"
-    assert not flood.conversation.holding
+    assert (other.answer().payload, flood.conversation.holding) == (b"other", False)
     assert flood.conversation.unread() == 0
 
 
@@ -629,16 +571,14 @@ def test_a_client_for_whose_job_the_server_has_no_room_is_dropped_or_left_to_ask
     taken = len(world.all_jobs)
     assert 0 < taken < 20
     alone.job(b"alone")
-    assert alone.is_hung_up
-    assert not crowd.is_hung_up
+    assert (alone.is_hung_up, crowd.is_hung_up) == (True, False)
     assert len(world.service.requests.by_key) == taken
 
 
 # -- the end --------------------------------------------------------------------------------------
 
 
-def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs() -> None:
-    world = World()
+def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs(world: World) -> None:
     client, worker, idle = world.peer(), worker_on(world), worker_on(world)
     client.job(b"runs")
     task = worker.given()
@@ -649,10 +589,7 @@ def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs() -> None:
     client.job(b"new")
     assert [job.state for job in world.all_jobs] == [State.LEASED, State.READY]
     worker.result(task, b"done")
-    assert client.answer().payload == b"done"
-    assert world.engine.consumers() == 0
+    assert (client.answer().payload, world.engine.consumers()) == (b"done", 0)
     world.pass_time(30 * SECOND)
     # Nobody is sent away: who asks again should find the next server.
-    assert worker.hear() is None
-    assert idle.hear() is None
-    assert not worker.is_hung_up
+    assert (worker.hear(), idle.hear(), worker.is_hung_up) == (None, None, False)

@@ -8,12 +8,11 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, State
-from franca.protocols.memodb.messages import encode_ready
 from tests.protocols.memodb.puppet import World, worker_on
+from tests.support import memodb as m
 
 
-def test_a_job_of_another_protocol_is_a_job_of_the_service_that_its_queue_is_called() -> None:
-    world = World()
+def test_a_job_of_another_protocol_is_a_job_of_the_service_of_its_queue(world: World) -> None:
     worker = worker_on(world, "mail")
     job = world.submit("mail", b"body", lease_ms=30_000)
     task = worker.given()
@@ -22,23 +21,19 @@ def test_a_job_of_another_protocol_is_a_job_of_the_service_that_its_queue_is_cal
     assert (job.state, job.result) == (State.DONE, b"sent")
 
 
-def test_arguments_are_shown_as_the_bytes_of_their_array() -> None:
-    world = World()
+def test_arguments_are_shown_as_the_bytes_of_their_array(world: World) -> None:
     body = json.dumps({"jid": "j", "args": [1, {"a": 2}]}, separators=(",", ":")).encode()
     world.submit("mail", body, "json-job")
     worker = worker_on(world, "mail")
     task = worker.given()
-    assert task.payload == b'[1,{"a":2}]'
-    assert task.timeout_ms == 2**32 - 1
+    assert (task.payload, task.timeout_ms) == (b'[1,{"a":2}]', 2**32 - 1)
 
 
-def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does() -> None:
-    world = World()
+def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does(world: World) -> None:
     worker, client = worker_on(world, "mail", "s"), world.peer()
     client.job()
     worker.result(worker.given())
-    assert not worker.waited_for_commit
-    assert not client.waited_for_commit
+    assert (worker.waited_for_commit, client.waited_for_commit) == (False, False)
     world.submit("mail", b"durable")
     task = worker.given()
     assert worker.waited_for_commit
@@ -50,8 +45,7 @@ def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does() ->
     assert worker.waited_for_commit
 
 
-def test_a_worker_that_leaves_with_a_durable_result_hears_of_it_after_the_commit() -> None:
-    world = World()
+def test_a_worker_leaving_with_a_durable_result_is_told_after_the_commit(world: World) -> None:
     worker = worker_on(world, "mail")
     world.submit("mail", b"durable")
     task = worker.given()
@@ -61,8 +55,7 @@ def test_a_worker_that_leaves_with_a_durable_result_hears_of_it_after_the_commit
     assert worker.waited_for_commit
 
 
-def test_a_durable_job_whose_worker_is_lost_is_ready_again() -> None:
-    world = World()
+def test_a_durable_job_whose_worker_is_lost_is_ready_again(world: World) -> None:
     worker = worker_on(world, "mail")
     job = world.submit("mail", b"durable")
     worker.hang_up()
@@ -70,10 +63,7 @@ def test_a_durable_job_whose_worker_is_lost_is_ready_again() -> None:
 
 
 @pytest.mark.parametrize("failed", [True, False])
-def test_a_job_run_by_another_protocols_worker_is_answered_or_its_client_dropped(
-    failed: bool,
-) -> None:
-    world = World()
+def test_a_job_run_in_another_protocol_is_answered_or_dropped(world: World, failed: bool) -> None:
     client, stranger = world.peer(), world.stranger()
     client.job(b"work")
     (job,) = world.all_jobs
@@ -104,11 +94,11 @@ def test_a_job_whose_body_has_left_memory_is_said_again_whole() -> None:
     world = World(limits=Limits(large_body_bytes=100, large_bytes=100))
     job = world.submit("s", b"x" * 5_000)
     worker = world.peer()
-    request = worker.ask(encode_ready(["s"]))
+    request = worker.ask(m.ready("s"))
     assert worker.given().payload == b"x" * 5_000
     world.pass_time(200)
     assert job.away or world.broker.jobs[job.id].away
-    worker.ask(encode_ready(["s"]), request)
+    worker.ask(m.ready("s"), request)
     task = worker.given()
     assert task.payload == b"x" * 5_000
     worker.result(task)

@@ -10,13 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from franca.protocols.memodb import sp
-from franca.protocols.memodb.messages import (
-    encode_heartbeat,
-    encode_job,
-    encode_ready,
-    encode_result,
-)
 from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 
@@ -56,11 +51,11 @@ def test_random_bodies_in_proper_frames(bodies: list[bytes], cut: int) -> None:
 
 
 GOOD = [
-    encode_ready(["s", "t"]),
-    encode_job("s", 5_000, b"payload"),
-    encode_result(b"payload", b"12345678"),
-    encode_result(b"payload", b"12345678", leaving=True),
-    encode_heartbeat(b"12345678"),
+    m.ready("s", "t"),
+    m.job("s", b"payload", 5_000),
+    m.result(b"12345678", b"payload"),
+    m.result(b"12345678", b"payload", leaving=True),
+    m.heartbeat(b"12345678"),
 ]
 
 
@@ -89,17 +84,15 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
         if peer.is_hung_up or chance.random() < 0.05:
             peers.remove(peer)
             if not peer.is_hung_up:
-                peer.hang_up(unheard=chance.random() < 0.5)
+                peer.hang_up(undelivered=chance.random() < 0.5)
             peers.append(world.peer())
     for peer in peers:
         peer.hang_up()
     world.pass_time(130_000, step=1_000)
     world.pass_time(600_000, step=30_000)  # workers that were given a job of years
     # Whatever was asked, nothing of it is left.
-    assert not world.all_jobs
-    assert not world.service.requests.by_key
-    assert not world.service.registry.by_id
-    assert not world.service.conversations
+    assert (world.all_jobs, world.service.requests.by_key) == ([], {})
+    assert (world.service.registry.by_id, world.service.conversations) == ({}, {})
     assert world.service.room.bytes == 0
     assert still_served(world)
 
@@ -112,12 +105,11 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
         (16 * MIB).to_bytes(8, "big") + b"\0\0\0\x01" * 250_000,  # hops without end
         (16 * MIB).to_bytes(8, "big") + b"\x80\0\0\x01" + b"\x9f" * MIB,
         (16 * MIB).to_bytes(8, "big"),
-        (16 * MIB).to_bytes(8, "big") + stack(1) + encode_job("s", 1, b"x" * 1_000),
-        (16 * MIB).to_bytes(8, "big") + stack(1) + encode_result(b"x" * 1_000, b"12345678"),
+        (16 * MIB).to_bytes(8, "big") + stack(1) + m.job("s", b"x" * 1_000, 1),
+        (16 * MIB).to_bytes(8, "big") + stack(1) + m.result(b"12345678", b"x" * 1_000),
     ],
 )
-def test_frames_that_promise_much_take_little(raw: bytes) -> None:
-    world = World()
+def test_frames_that_promise_much_take_little(world: World, raw: bytes) -> None:
     peers = [world.connect() for _ in range(20)]
     tracemalloc.start()
     for peer in peers[: 20 if len(raw) < 10_000 else 1]:
@@ -129,34 +121,29 @@ def test_frames_that_promise_much_take_little(raw: bytes) -> None:
     assert still_served(world)
 
 
-def test_a_million_hops_are_looked_at_nine_times() -> None:
-    world = World()
-    peer = world.peer()
+def test_a_million_hops_are_looked_at_nine_times(world: World, peer: Puppet) -> None:
     peer.send(peer.frame(b"\0\0\0\x01" * 1_000_000 + stack(1)))
     assert not peer.is_hung_up
     assert still_served(world)
 
 
-def test_many_kinds_of_jobs_are_not_all_remembered() -> None:
-    world = World()
-    client = world.peer()
+def test_many_kinds_of_jobs_are_not_all_remembered(world: World, client: Puppet) -> None:
     for n in range(3_000):
         client.job(b"", f"service-{n}", n)
         if n % 500 == 499:
             client.hang_up()
             client = world.peer()
-    assert len(world.service.kinds.by_bytes) <= 1_024
+    assert len(world.service.job_headers) <= 1_024
 
 
 @pytest.mark.parametrize("long", [True, False])
-def test_a_kind_that_is_named_at_length_is_not_remembered(long: bool) -> None:
-    world = World()
+def test_a_kind_that_is_named_at_length_is_not_remembered(world: World, long: bool) -> None:
     client, worker = world.peer(), world.peer()
     name = "n" * (1_000 if long else 4)
     for n in range(3):
         client.job(b"", name, 5_000 + n)
         client.job(b"", f"{name}{n}", 5_000)
-    kinds = world.service.kinds.by_bytes
+    kinds = world.service.job_headers
     assert len(kinds) == (0 if long else 6)
     jobs = world.all_jobs
     assert len({id(job.policy) for job in jobs}) == 3
@@ -168,17 +155,13 @@ def test_a_kind_that_is_named_at_length_is_not_remembered(long: bool) -> None:
     assert told == {(name, 5_000), (name, 5_001)}
 
 
-def test_requests_with_long_names_are_not_taken_for_each_other() -> None:
-    world = World()
-    client = world.peer()
+def test_requests_with_long_names_are_not_mixed_up(client: Puppet, world: World) -> None:
     for n in range(3):
         client.job(b"same", "n" * 1_000 + str(n), request=7)
     assert len(world.all_jobs) == 3
 
 
-def test_names_in_many_pieces_are_no_names() -> None:
-    world = World()
-    peer = world.peer()
+def test_names_in_many_pieces_are_no_names(world: World, peer: Puppet) -> None:
     for pieces, taken in ((64, True), (65, False), (16_000, False)):
         name = b"\x7f" + b"\x60" * (pieces - 1) + b"\x61s\xff"
         peer.ask(b"\x85\x66memo01\x02\x40" + name + b"\x01")
@@ -195,30 +178,25 @@ def test_names_in_many_pieces_are_no_names() -> None:
 
 
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_message_that_takes_long_ends_the_share_of_a_turn(cut: bool) -> None:
-    world = World()
-    peer = world.peer()
+def test_a_message_that_takes_long_ends_a_share(peer: Puppet, world: World, cut: bool) -> None:
     many = [f"service-{n}" for n in range(1_024)]
-    raw = b"".join(peer.frame(stack(n) + encode_ready(many)) for n in range(3))
-    rubbish = peer.frame(stack(7) + encode_ready(many)[:-1])
-    small = peer.frame(stack(8) + encode_ready(["x"]))
+    raw = b"".join(peer.frame(stack(n) + m.ready(*many)) for n in range(3))
+    rubbish = peer.frame(stack(7) + m.ready(*many)[:-1])
+    small = peer.frame(stack(8) + m.ready("x"))
     data = raw + rubbish + rubbish + small
-    conversation = peer.conversation
     if cut:
-        assert not conversation.receive(data[:100], world.now)
+        assert not world.share(peer.link, data[:100])
         data = data[100:]
     workers = []
-    while conversation.receive(data, world.now) or data:
+    while world.share(peer.link, data) or data:
         data = b""
         workers.append(len(world.service.registry.by_id))
-    assert workers == [1, 2, 3, 3, 3]
-    assert len(world.service.registry.by_id) == 4
+    assert (workers, len(world.service.registry.by_id)) == ([1, 2, 3, 3, 3], 4)
 
 
-def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair() -> None:
-    world = World()
+def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair(world: World) -> None:
     flood: Puppet = world.peer()
-    raw = b"".join(flood.frame(stack(n) + encode_heartbeat(b"nobody")) for n in range(1_000))
+    raw = b"".join(flood.frame(stack(n) + m.heartbeat(b"nobody")) for n in range(1_000))
     flood.send(raw)
     assert len(flood.hear_all()) == 1_000
     assert still_served(world)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from franca.protocols.memodb.messages import encode_heartbeat, encode_result
 from tests.protocols.memodb.puppet import SECOND, Puppet, Reply, World, stack
+from tests.support import memodb as m
 
 
 def put_off(world: World) -> tuple[Puppet, Puppet, Reply]:
@@ -14,7 +14,7 @@ def put_off(world: World) -> tuple[Puppet, Puppet, Reply]:
     worker.ready()
     client.job(b"1")
     task = worker.given()
-    worker.ask(encode_result(b"done", task.worker), 77)
+    worker.ask(m.result(task.worker, b"done"), 77)
     assert client.answer().payload == b"done"
     world.engine.hold_back(worker.link)
     client.job(b"x" * 100_000)
@@ -25,33 +25,28 @@ def put_off(world: World) -> tuple[Puppet, Puppet, Reply]:
 
 
 @pytest.mark.parametrize("again", [True, False])
-def test_a_worker_that_was_put_off_and_moves_is_asked_for_there(again: bool) -> None:
-    world = World()
+def test_a_worker_that_was_put_off_and_moves_is_asked_for_there(world: World, again: bool) -> None:
     _, client, task = put_off(world)
     elsewhere = world.peer()
-    elsewhere.ask(
-        encode_result(b"done", task.worker) if again else encode_heartbeat(task.worker), 77
-    )
+    elsewhere.ask(m.result(task.worker, b"done") if again else m.heartbeat(task.worker), 77)
     task = elsewhere.given()
     assert task.payload == b"x" * 100_000
     elsewhere.result(task, b"done too")
     assert client.answer().payload == b"done too"
 
 
-def test_a_worker_that_was_put_off_goes_on_when_its_connection_can() -> None:
-    world = World()
+def test_a_worker_that_was_put_off_goes_on_when_its_connection_can(world: World) -> None:
     worker, _, task = put_off(world)
     for n in range(5):
-        message = encode_result(b"done", task.worker)
-        worker.conversation.receive(worker.frame(stack(77) + message), world.now)
+        message = m.result(task.worker, b"done")
+        world.share(worker.link, worker.frame(stack(77) + message))
         world.pass_time(n)
     worker.drain()
     assert worker.given().payload == b"x" * 100_000
     assert worker.hear() is None
 
 
-def test_whoever_waits_for_nothing_is_looked_after() -> None:
-    world = World()
+def test_whoever_waits_for_nothing_is_looked_after(world: World) -> None:
     client, worker = world.peer(), world.peer()
     worker.ready()
     (waiting,) = world.service.registry.by_id.values()
@@ -63,8 +58,7 @@ def test_whoever_waits_for_nothing_is_looked_after() -> None:
     assert worker.given().payload == b"for it"
 
 
-def test_a_worker_whose_job_was_taken_away_unheard_is_given_another() -> None:
-    world = World()
+def test_a_worker_whose_job_was_taken_away_unheard_is_given_another(world: World) -> None:
     client, worker = world.peer(), world.peer()
     request = worker.ready()
     client.job(b"1")

@@ -8,9 +8,9 @@ import pytest
 
 from franca.core.errors import WireError
 from franca.core.limits import Limits
-from franca.protocols.memodb.messages import encode_job, encode_ready
-from franca.protocols.memodb.sp import LOST, NOBODY, Inbox, Parts, stack_end
+from franca.protocols.memodb.sp import HELLO_OF_CLIENT, LOST, NOBODY, Hello, Inbox, Parts, stack_end
 from tests.protocols.memodb.puppet import Puppet, World, stack
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 
@@ -20,14 +20,12 @@ OVER_TCP = bytes.fromhex("000000000000001ecb27560b") + JOB
 OVER_IPC = bytes.fromhex("01000000000000001edeb76b37") + JOB
 
 
-def test_both_say_at_once_what_they_are() -> None:
-    world = World()
+def test_both_say_at_once_what_they_are(world: World) -> None:
     peer = world.connect()
     assert peer.unread == bytes.fromhex("0053500000310000")
     assert not peer.link.known
     peer.send(bytes.fromhex("0053500000300000"))
-    assert peer.link.known
-    assert not peer.is_hung_up
+    assert (peer.link.known, peer.is_hung_up) == (True, False)
 
 
 @pytest.mark.parametrize(
@@ -75,12 +73,10 @@ def test_a_request_is_the_same_wherever_it_is_cut(unix: bool, frame: bytes) -> N
 @pytest.mark.parametrize("size", [1, 7, 100, 65_536, 65_537, 300_000])
 def test_many_requests_in_pieces_of_any_size_are_the_same_requests(size: int) -> None:
     bodies = [b"%d" % n * (n * 37 % 5_000) for n in range(60)] + [b"z" * 200_000, b"last"]
-    raw = b"".join(
-        Puppet.frame(_tcp(), stack(n) + encode_job("s", 1, b)) for n, b in enumerate(bodies)
-    )
+    raw = b"".join(Puppet.frame(_tcp(), stack(n) + m.job("s", b, 1)) for n, b in enumerate(bodies))
     if size == 1:
         bodies, raw = bodies[:20], b"".join(
-            Puppet.frame(_tcp(), stack(n) + encode_job("s", 1, b)) for n, b in enumerate(bodies[:20])
+            Puppet.frame(_tcp(), stack(n) + m.job("s", b, 1)) for n, b in enumerate(bodies[:20])
         )  # fmt: skip
     world = World()
     peer = world.peer()
@@ -107,7 +103,7 @@ def test_a_job_that_is_too_large_is_refused_by_its_first_bytes() -> None:
     for size in (1_000_000 + 64 * 1024 + 1, 2**30):
         world = World(limits=Limits(body_bytes_max=1_000_000))
         peer = world.peer()
-        peer.send(size.to_bytes(8, "big") + b"\x80\0\0\1" + encode_job("s", 1, b"x" * 200))
+        peer.send(size.to_bytes(8, "big") + b"\x80\0\0\1" + m.job("s", b"x" * 200, 1))
         assert peer.is_hung_up
         assert str(size) in world.engine.notices[-1].reason
 
@@ -121,9 +117,7 @@ def test_a_body_beyond_the_limit_is_refused_though_its_frame_is_not() -> None:
     assert peer.is_hung_up
 
 
-def test_who_says_how_long_its_message_is_and_no_more_is_hung_up_on() -> None:
-    world = World()
-    peer = world.peer()
+def test_who_sends_only_a_messages_length_is_hung_up_on(peer: Puppet, world: World) -> None:
     peer.send((100).to_bytes(8, "big"))
     for _ in range(40):
         world.pass_time(1_000)
@@ -133,8 +127,10 @@ def test_who_says_how_long_its_message_is_and_no_more_is_hung_up_on() -> None:
 def test_a_length_that_is_claimed_takes_no_memory() -> None:
     inbox = Inbox(2**30, unix=False)
     tracemalloc.start()
+    inbox.feed(HELLO_OF_CLIENT)
+    assert isinstance(inbox.cut(), Hello)
     inbox.feed((2**30).to_bytes(8, "big") + b"abc")
-    assert inbox.next() is None
+    assert inbox.cut() is None
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 10_000
@@ -169,20 +165,20 @@ def test_parts_give_back_what_they_were_fed(size: int) -> None:
 def test_a_message_on_a_unix_socket_begins_with_01() -> None:
     with pytest.raises(WireError):
         inbox = Inbox(100, unix=True)
-        inbox.feed(b"\x02" + bytes(8))
-        inbox.next()
+        inbox.feed(HELLO_OF_CLIENT + b"\x02" + bytes(8))
+        inbox.cut()
+        inbox.cut()
     peer = World().peer(unix=True)
-    peer.send(peer.frame(stack(1) + encode_job("s", 1, b"")) + OVER_TCP)
+    peer.send(peer.frame(stack(1) + m.job("s", b"", 1)) + OVER_TCP)
     assert peer.is_hung_up
 
 
 # -- stacks -----------------------------------------------------------------------------------
 
 
-def test_a_reply_goes_back_through_the_devices_that_the_request_came_through() -> None:
-    world = World()
+def test_a_reply_goes_back_through_the_devices_that_the_request_came_through(world: World) -> None:
     peer, worker = world.peer(), world.peer()
-    peer.ask(encode_job("s", 1_000, b"in"), 7, 0x11111111, 0x22222222)
+    peer.ask(m.job("s", b"in", 1_000), 7, 0x11111111, 0x22222222)
     worker.ready()
     worker.result(worker.given(), b"out")
     assert peer.unread == bytes.fromhex("0000000000000019111111112222222280000007") + (
@@ -205,25 +201,19 @@ def test_where_a_stack_ends(words: list[int], end: int) -> None:
     assert stack_end(b"...." + data, 4, 4 + len(data)) == (end + 4 if end > 0 else end)
 
 
-def test_a_request_that_has_come_through_too_many_devices_is_dropped_and_no_more() -> None:
-    world = World()
-    peer = world.peer()
-    peer.ask(encode_job("s", 1, b""), 1, *[5] * 9)
-    assert not world.all_jobs
-    assert not peer.is_hung_up
-    peer.ask(encode_job("s", 1, b""), 1, *[5] * 8)
+def test_a_request_through_too_many_devices_is_dropped(world: World, peer: Puppet) -> None:
+    peer.ask(m.job("s", b"", 1), 1, *[5] * 9)
+    assert (world.all_jobs, peer.is_hung_up) == ([], False)
+    peer.ask(m.job("s", b"", 1), 1, *[5] * 8)
     assert len(world.all_jobs) == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"\x80\0", b"\0\0\0\x01", b"\0" * 16])
-def test_a_request_without_an_id_is_garbage_and_ends_the_connection(body: bytes) -> None:
-    peer = World().peer()
+def test_a_request_without_an_id_ends_the_connection(peer: Puppet, body: bytes) -> None:
     peer.send(peer.frame(body))
     assert peer.is_hung_up
 
 
-def test_nothing_is_heard_of_a_peer_after_its_garbage() -> None:
-    world = World()
-    peer = world.peer()
-    peer.send(peer.frame(b"") + peer.frame(stack(1) + encode_ready(["s"])))
+def test_nothing_is_heard_of_a_peer_after_its_garbage(world: World, peer: Puppet) -> None:
+    peer.send(peer.frame(b"") + peer.frame(stack(1) + m.ready("s")))
     assert not world.service.workers()

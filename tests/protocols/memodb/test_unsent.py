@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tracemalloc
 
-from franca.protocols.memodb.messages import encode_job, encode_ready, encode_result
 from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
 from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 MIB = 1024 * 1024
 SIZE = 60_000
@@ -24,32 +24,29 @@ def deaf_client(world: World, worker: Puppet, results: int, size: int = SIZE) ->
     return client
 
 
-def test_a_ready_said_many_times_is_written_once() -> None:
-    world = World()
+def test_a_ready_said_many_times_is_written_once(world: World) -> None:
     worker = world.peer()
     world.submit("s", b'["%b","y"]' % (b"x" * MIB), "json-args")
     worker.chokes_at = 1
-    again = worker.frame(stack(1) + encode_ready(["s"]))
+    again = worker.frame(stack(1) + m.ready("s"))
     tracemalloc.start()
     worker.send(again * 64)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 6 * MIB
     assert len(worker.given().payload) == MIB + 8
-    assert worker.hear() is None
-    assert world.service.unsent.bytes == 0
+    assert (worker.hear(), world.service.unsent.bytes) == (None, 0)
     # Once it has left, the same request is from somebody who has not heard it.
     worker.drain()
     assert len(worker.given().payload) == MIB + 8
     assert worker.hear() is None
 
 
-def test_an_answer_that_waits_goes_where_its_request_was_said_last() -> None:
-    world = World()
+def test_an_answer_that_waits_goes_where_its_request_was_said_last(world: World) -> None:
     link, unsent = world.peer().link, Unsent(MIB)
     outbox = Outbox(link, world.limits, unsent)
     link.full = True
-    outbox.say(stack(1, 2), b"head", b"body", key=b"worker")
+    outbox.send(stack(1, 2), b"head", b"body", worker=b"worker")
     assert outbox.is_on_its_way(b"worker", outbox.count, stack(1, 3, 4), is_small=True)
     link.full = False
     outbox.flush()
@@ -58,21 +55,19 @@ def test_an_answer_that_waits_goes_where_its_request_was_said_last() -> None:
     assert unsent.bytes == 0
 
 
-def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for() -> None:
-    world = World()
+def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(request=5)
     worker.result(worker.given(), b"r" * SIZE)
     client.answer()
     world.engine.hold_back(client.link)
     for _ in range(10):
-        message = client.frame(stack(5) + encode_job("s", 5_000, b"x"))
-        client.conversation.receive(message, world.now)
+        message = client.frame(stack(5) + m.job("s", b"x", 5_000))
+        world.share(client.link, message)
     assert world.service.unsent.bytes < 1.1 * SIZE
     client.drain()
     assert len(client.answer().payload) == SIZE
-    assert client.hear() is None
-    assert world.service.unsent.bytes == 0
+    assert (client.hear(), world.service.unsent.bytes) == (None, 0)
 
 
 def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
@@ -83,16 +78,13 @@ def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
         world.pass_time(SECOND)
         for beat in worker.hear_all():
             worker.heartbeat(beat)
-    assert not small.is_hung_up
-    assert not large.is_hung_up
+    assert (small.is_hung_up, large.is_hung_up) == (False, False)
     other = deaf_client(world, worker, 3)
     for _ in range(12):
         world.pass_time(SECOND)
         for beat in worker.hear_all():
             worker.heartbeat(beat)
-    assert large.is_hung_up
-    assert not small.is_hung_up
-    assert not other.is_hung_up
+    assert (large.is_hung_up, small.is_hung_up, other.is_hung_up) == (True, False, False)
     assert world.service.unsent.bytes < 5 * SIZE
 
 
@@ -111,8 +103,7 @@ def test_far_too_much_is_not_waited_for_and_readers_are_not_cut_off() -> None:
     for client in deaf:
         if not client.is_hung_up:
             client.hang_up()
-    assert world.service.unsent.bytes == 0
-    assert not world.service.unsent.waiting
+    assert (world.service.unsent.bytes, world.service.unsent.waiting) == (0, {})
 
 
 def test_one_reply_may_always_wait() -> None:
@@ -123,15 +114,13 @@ def test_one_reply_may_always_wait() -> None:
     assert len(client.answer().payload) == SIZE
 
 
-def test_a_result_that_many_wait_for_is_counted_once() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_result_that_many_wait_for_is_counted_once(world: World, worker: Puppet) -> None:
     clients = [world.peer() for _ in range(5)]
     for client in clients:
         client.job(b"z", request=9)
         world.engine.hold_back(client.link)
     task = worker.given()
-    worker.ask(encode_result(b"r" * MIB, task.worker))
+    worker.ask(m.result(task.worker, b"r" * MIB))
     assert MIB < world.service.unsent.bytes < 1.1 * MIB
     for client in clients:
         client.drain()

@@ -6,20 +6,12 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.memodb.messages import (
-    encode_disconnect,
-    encode_heartbeat,
-    encode_job,
-    encode_ready,
-    encode_result,
-)
 from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from tests.support import memodb as m
 
 
-def test_every_ready_is_a_new_worker_with_an_id_of_its_own() -> None:
-    world = World()
-    peer = world.peer()
+def test_every_ready_is_a_new_worker_with_an_id_of_its_own(world: World, peer: Puppet) -> None:
     for _ in range(3):
         peer.ready()
     client = world.peer()
@@ -37,7 +29,7 @@ def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
     worker, client = worker_on(new), new.peer()
     client.job()
     worker.given()
-    for message in (encode_result(b"r", task.worker), encode_heartbeat(task.worker)):
+    for message in (m.result(task.worker, b"r"), m.heartbeat(task.worker)):
         back = new.peer()
         back.ask(message)
         assert back.disconnected().worker == task.worker
@@ -45,46 +37,36 @@ def test_a_worker_of_another_run_of_the_server_is_a_stranger() -> None:
 
 
 @pytest.mark.parametrize("worker_id", [b"x", b"12345678", b"i" * 1_024])
-def test_whoever_is_not_known_is_told_to_begin_anew_with_the_id_that_it_sent(
-    worker_id: bytes,
-) -> None:
-    world = World()
+def test_who_is_not_known_is_told_to_begin_anew(world: World, worker_id: bytes) -> None:
     for message in (
-        encode_result(b"", worker_id),
-        encode_result(b"x" * 100_000, worker_id, leaving=False),
-        encode_heartbeat(worker_id),
-        b"\x83\x66memo01\x05" + encode_heartbeat(worker_id)[9:],
+        m.result(worker_id, b""),
+        m.result(worker_id, b"x" * 100_000, leaving=False),
+        m.heartbeat(worker_id),
+        b"\x83\x66memo01\x05" + m.heartbeat(worker_id)[9:],
     ):
         peer = world.peer()
         peer.ask(message)
-        assert peer.disconnected().worker == worker_id
-        assert not peer.is_hung_up
+        assert (peer.disconnected().worker, peer.is_hung_up) == (worker_id, False)
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        encode_result(b""),
-        encode_heartbeat(b""),
-        encode_ready(["s"]) + b"payload",
+        m.result(b"", b""),
+        m.heartbeat(b""),
+        m.ready("s") + b"payload",
         b"\x84\x66memo01\x01\x41x\x81\x61s",  # READY with an id
         b"rubbish",
         b"",
     ],
 )
-def test_what_is_no_message_is_not_answered(message: bytes) -> None:
-    world = World()
-    peer = world.peer()
+def test_what_is_no_message_is_not_answered(world: World, peer: Puppet, message: bytes) -> None:
     peer.ask(message)
-    assert peer.hear() is None
-    assert not peer.is_hung_up
-    assert not world.service.workers()
+    assert (peer.hear(), peer.is_hung_up, world.service.workers()) == (None, False, [])
 
 
-def test_a_worker_without_services_is_kept_and_gets_nothing() -> None:
-    world = World()
-    peer = world.peer()
-    peer.ask(encode_ready([]))
+def test_a_worker_without_services_is_kept_and_gets_nothing(world: World, peer: Puppet) -> None:
+    peer.ask(m.ready())
     world.peer().job()
     assert peer.hear() is None
     world.pass_time(10_100)
@@ -94,9 +76,7 @@ def test_a_worker_without_services_is_kept_and_gets_nothing() -> None:
 # -- heartbeats -----------------------------------------------------------------------------------
 
 
-def test_a_worker_that_waits_for_ten_seconds_is_asked_for_a_sign_of_life() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_worker_that_waits_10_s_is_asked_for_a_heartbeat(worker: Puppet, world: World) -> None:
     for _ in range(3):
         world.pass_time(9_900)
         assert worker.hear() is None
@@ -107,23 +87,18 @@ def test_a_worker_that_waits_for_ten_seconds_is_asked_for_a_sign_of_life() -> No
     assert worker.given().payload == b"work"
 
 
-def test_a_worker_that_gives_no_sign_of_life_is_forgotten() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_worker_that_gives_no_sign_of_life_is_forgotten(world: World, worker: Puppet) -> None:
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
     world.pass_time(9_800)
     assert len(world.service.workers()) == 1
     world.pass_time(1_300)
-    assert not world.service.workers()
-    assert not world.broker.serves("s")
+    assert (world.service.workers(), world.broker.serves("s")) == ([], False)
     worker.heartbeat(beat)
     worker.disconnected()
 
 
-def test_no_job_goes_to_a_worker_that_owes_a_sign_of_life() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_no_job_goes_to_a_worker_that_owes_a_sign_of_life(world: World, worker: Puppet) -> None:
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
     world.peer().job(b"work")
@@ -141,9 +116,7 @@ def test_spans_can_be_chosen() -> None:
     assert not world.service.workers()
 
 
-def test_a_worker_that_beats_unasked_goes_on_waiting_on_its_newest_request() -> None:
-    world = World()
-    worker = worker_on(world)
+def test_a_worker_that_beats_unasked_waits_with_its_newest_id(worker: Puppet, world: World) -> None:
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
     worker.heartbeat(beat)
@@ -156,21 +129,18 @@ def test_a_worker_that_beats_unasked_goes_on_waiting_on_its_newest_request() -> 
 # -- results ----------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts() -> None:
-    world = World()
+def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
     client.job(b"2")
     worker.result(task, b"last", leaving=True)
     assert worker.disconnected().worker == task.worker
-    assert client.answer().payload == b"last"
-    assert not world.service.workers()
+    assert (client.answer().payload, world.service.workers()) == (b"last", [])
     assert [job.state for job in world.all_jobs] == [State.READY]
 
 
-def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job() -> None:
-    world = World()
+def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     client.job(b"2")
@@ -178,8 +148,7 @@ def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job() -> No
     assert worker.given().payload == b"2"
 
 
-def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another() -> None:
-    world = World()
+def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     task = worker.given()
@@ -192,8 +161,7 @@ def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another() -> No
 
 
 @pytest.mark.parametrize("state", ["parked", "beating"])
-def test_a_result_from_a_worker_without_a_job_is_out_of_step(state: str) -> None:
-    world = World()
+def test_a_result_from_a_worker_without_a_job_is_out_of_step(world: World, state: str) -> None:
     worker, client = worker_on(world), world.peer()
     client.job()
     task = worker.given()
@@ -204,12 +172,10 @@ def test_a_result_from_a_worker_without_a_job_is_out_of_step(state: str) -> None
     client.hear_all()
     worker.result(task, b"again?")
     worker.disconnected()
-    assert client.hear() is None
-    assert not world.service.workers()
+    assert (client.hear(), world.service.workers()) == (None, [])
 
 
-def test_a_worker_that_beats_while_it_should_work_is_out_of_step_and_its_job_goes_on() -> None:
-    world = World()
+def test_a_worker_that_beats_at_work_is_out_of_step_and_its_job_goes_on(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     worker.heartbeat(worker.given())
@@ -217,8 +183,7 @@ def test_a_worker_that_beats_while_it_should_work_is_out_of_step_and_its_job_goe
     assert other.given().payload == b"work"
 
 
-def test_a_late_result_changes_nothing_and_its_worker_begins_anew() -> None:
-    world = World()
+def test_a_late_result_changes_nothing_and_its_worker_begins_anew(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     asked = client.job(b"slow", timeout_ms=1_000)
     task = worker.given()
@@ -234,8 +199,7 @@ def test_a_late_result_changes_nothing_and_its_worker_begins_anew() -> None:
     assert back.answer().payload == b"in time"
 
 
-def test_a_result_for_a_job_that_an_operator_ended_is_dropped_and_its_worker_goes_on() -> None:
-    world = World()
+def test_a_result_for_a_cancelled_job_is_dropped_and_its_worker_goes_on(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
@@ -253,86 +217,67 @@ def test_a_result_for_a_job_that_an_operator_ended_is_dropped_and_its_worker_goe
 # -- the same request again -------------------------------------------------------------------------
 
 
-def test_a_ready_sent_again_is_the_same_worker() -> None:
-    world = World()
-    peer = world.peer()
+def test_a_ready_sent_again_is_the_same_worker(world: World, peer: Puppet) -> None:
     asked = peer.ready("s")
-    peer.ask(encode_ready(["s"]), asked)
+    peer.ask(m.ready("s"), asked)
     assert len(world.service.workers()) == 1
     client = world.peer()
     client.job(b"work")
     task = peer.given()
     # NNG's patience may end while the answer is on its way: it ignores the second one.
-    peer.ask(encode_ready(["s"]), asked)
-    assert peer.given() == task
-    assert len(world.service.workers()) == 1
+    peer.ask(m.ready("s"), asked)
+    assert (peer.given(), len(world.service.workers())) == (task, 1)
     peer.result(task, b"done")
     assert client.answer().payload == b"done"
     # After it has gone on, the id may be another's.
-    peer.ask(encode_ready(["s"]), asked)
+    peer.ask(m.ready("s"), asked)
     assert len(world.service.workers()) == 2
 
 
-def test_a_ready_sent_again_in_one_piece_with_the_job_is_answered_again() -> None:
+def test_a_ready_sent_again_with_the_job_is_answered_again(peer: Puppet, world: World) -> None:
     """However its bytes are cut, a request is acted on when everybody has heard of the last one."""
-    world = World()
-    peer = world.peer()
-    again = peer.frame(stack(1) + encode_ready(["s"]))
-    peer.send(again + peer.frame(stack(2) + encode_job("s", 5_000, b"for itself")) + again)
+    again = peer.frame(stack(1) + m.ready("s"))
+    peer.send(again + peer.frame(stack(2) + m.job("s", b"for itself", 5_000)) + again)
     assert peer.given() == peer.given()
     assert len(world.service.workers()) == 1
 
 
-def test_two_connections_that_say_the_same_ready_are_two_workers() -> None:
-    world = World()
+def test_two_connections_that_say_the_same_ready_are_two_workers(world: World) -> None:
     first, second = world.peer(), world.peer()
-    first.ask(encode_ready(["s"]), 1)
-    second.ask(encode_ready(["s"]), 1)
+    first.ask(m.ready("s"), 1)
+    second.ask(m.ready("s"), 1)
     assert len(world.service.workers()) == 2
 
 
-def test_a_result_sent_again_never_ends_the_next_job() -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
+@pytest.mark.parametrize("result", [b"of 1", b"x" * 200_000], ids=["short", "large"])
+def test_a_result_sent_again_never_ends_the_next_job(
+    client: Puppet, worker: Puppet, result: bytes
+) -> None:
     client.job(b"1")
     client.job(b"2")
     first = worker.given()
-    asked = worker.result(first, b"of 1")
+    asked = worker.result(first, result)
     second = worker.given()
-    worker.ask(encode_result(b"of 1", first.worker), asked)
+    worker.ask(m.result(first.worker, result), asked)
     assert worker.given() == second
-    assert [answer.payload for answer in client.hear_all()] == [b"of 1"]
+    assert [answer.payload for answer in client.hear_all()] == [result]
     worker.result(second, b"of 2")
     assert client.answer().payload == b"of 2"
 
 
-def test_a_large_result_sent_again_never_ends_the_next_job() -> None:
-    world = World()
-    client, worker = world.peer(), worker_on(world)
-    client.job(b"1")
-    client.job(b"2")
-    first = worker.given()
-    asked = worker.result(first, b"x" * 200_000)
-    second = worker.given()
-    worker.ask(encode_result(b"x" * 200_000, first.worker), asked)
-    assert worker.given() == second
-    assert len(client.hear_all()) == 1
-
-
-def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing() -> None:
-    world = World()
+def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
     asked = worker.result(task)
-    worker.ask(encode_result(b"y", task.worker), asked)
+    worker.ask(m.result(task.worker, b"y"), asked)
     assert worker.hear() is None
     world.pass_time(10_100)
     beat = worker.asked_to_beat()
-    worker.ask(encode_result(b"y", task.worker), asked)
+    worker.ask(m.result(task.worker, b"y"), asked)
     assert worker.asked_to_beat() == beat
     asked = worker.heartbeat(beat)
-    worker.ask(encode_heartbeat(task.worker), asked)
+    worker.ask(m.heartbeat(task.worker), asked)
     assert worker.hear() is None
     client.job(b"2")
     assert worker.given().payload == b"2"
@@ -341,8 +286,7 @@ def test_a_heartbeat_or_result_sent_again_while_it_waits_changes_nothing() -> No
 # -- connections that break -------------------------------------------------------------------------
 
 
-def test_a_job_whose_worker_is_lost_goes_to_another_at_once() -> None:
-    world = World()
+def test_a_job_whose_worker_is_lost_goes_to_another_at_once(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     worker.given()
@@ -353,9 +297,7 @@ def test_a_job_whose_worker_is_lost_goes_to_another_at_once() -> None:
     assert client.answer().payload == b"done"
 
 
-def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped() -> None:
-    world = World()
-    client = world.peer()
+def test_after_three_other_workers_a_client_is_dropped(client: Puppet, world: World) -> None:
     client.job(b"poison")
     for _ in range(4):
         assert not client.is_hung_up
@@ -363,68 +305,54 @@ def test_a_job_is_given_to_three_others_and_then_its_client_is_dropped() -> None
         worker.given()
         worker.hang_up()
     world.run()
-    assert client.is_hung_up
-    assert not world.all_jobs
+    assert (client.is_hung_up, world.all_jobs) == (True, [])
 
 
-def test_all_workers_of_a_connection_are_lost_with_it() -> None:
-    world = World()
+def test_all_workers_of_a_connection_are_lost_with_it(world: World) -> None:
     client, worker, other = world.peer(), world.peer(), world.peer()
     for _ in range(5):
         worker.ready()
     for n in range(3):
         client.job(b"%d" % n)
     worker.hang_up()
-    assert not world.service.workers()
-    assert not world.broker.serves("s")
+    assert (world.service.workers(), world.broker.serves("s")) == ([], False)
     for _ in range(3):
         other.ready()
     assert sorted(task.payload for task in other.hear_all()) == [b"0", b"1", b"2"]
 
 
-def test_a_job_whose_delivery_was_never_heard_counts_as_never_given() -> None:
-    world = World()
+def test_a_job_whose_delivery_was_never_heard_counts_as_never_given(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"work")
-    worker.hang_up(unheard=True)
+    worker.hang_up(undelivered=True)
     (job,) = world.all_jobs
     assert (job.state, job.attempts, job.losses) == (State.READY, 0, 0)
 
 
-def test_the_end_of_an_old_connection_takes_nothing_from_a_worker_that_has_moved() -> None:
-    world = World()
+@pytest.mark.parametrize("moves", ["with its result", "with a result that it said before"])
+def test_the_end_of_an_old_connection_costs_a_moved_worker_nothing(
+    world: World, moves: str
+) -> None:
     client, old, new = world.peer(), worker_on(world), world.peer()
     client.job(b"one")
-    new.result(old.given(), b"done")
-    client.job(b"two")
-    task = new.given()
-    other = worker_on(world)
-    old.hang_up(unheard=True)
-    assert other.hear() is None
-    new.result(task, b"done too")
-    assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
-
-
-def test_nor_does_it_if_the_same_job_was_said_again_on_the_new_one() -> None:
-    world = World()
-    client, old, new = world.peer(), world.peer(), world.peer()
-    client.job(b"one")
-    old.ready()
     first = old.given()
-    asked = old.result(first, b"done")
-    client.job(b"two")
-    old.given()
-    new.ask(encode_result(b"done", first.worker), asked)
+    if moves == "with its result":
+        new.result(first, b"done")
+        client.job(b"two")
+    else:
+        asked = old.result(first, b"done")
+        client.job(b"two")
+        old.given()
+        new.ask(m.result(first.worker, b"done"), asked)
     task = new.given()
     other = worker_on(world)
-    old.hang_up(unheard=True)
+    old.hang_up(undelivered=True)
     assert other.hear() is None
     new.result(task, b"done too")
     assert [answer.payload for answer in client.hear_all()] == [b"done", b"done too"]
 
 
-def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job() -> None:
-    world = World()
+def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"work")
     task = worker.given()
@@ -437,8 +365,7 @@ def test_a_worker_comes_back_with_its_result_while_nobody_else_has_the_job() -> 
     assert back.given().worker == task.worker
 
 
-def test_a_worker_comes_back_with_its_result_too_late() -> None:
-    world = World()
+def test_a_worker_comes_back_with_its_result_too_late(world: World) -> None:
     client, worker, other = world.peer(), worker_on(world), worker_on(world)
     client.job(b"work")
     task = worker.given()
@@ -453,9 +380,8 @@ def test_a_worker_comes_back_with_its_result_too_late() -> None:
     assert {peer.given().payload for peer in (back, other) if peer.unread} == {b"more"}
 
 
-def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else() -> None:
+def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else(world: World) -> None:
     """The answer, a JOB, was lost with the connection; the result belongs to the job before."""
-    world = World()
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     first = worker.given()
@@ -464,7 +390,7 @@ def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else() 
     assert client.answer().payload == b"of 1"
     worker.hang_up()
     back = world.peer()
-    back.ask(encode_result(b"of 1", first.worker), asked)
+    back.ask(m.result(first.worker, b"of 1"), asked)
     second = back.given()
     assert second.payload == b"2"
     assert client.hear() is None
@@ -472,8 +398,7 @@ def test_a_request_of_a_lost_worker_sent_again_asks_for_work_and_nothing_else() 
     assert client.answer().payload == b"of 2"
 
 
-def test_a_worker_may_move_to_a_new_connection_before_the_old_one_is_known_to_be_dead() -> None:
-    world = World()
+def test_a_worker_may_move_before_its_old_connection_is_known_to_be_dead(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     task = worker.given()
@@ -482,12 +407,10 @@ def test_a_worker_may_move_to_a_new_connection_before_the_old_one_is_known_to_be
     assert client.answer().payload == b"done"
     worker.hang_up()
     client.job(b"2")
-    assert back.given().payload == b"2"
-    assert len(world.service.workers()) == 1
+    assert (back.given().payload, len(world.service.workers())) == (b"2", 1)
 
 
-def test_a_request_sent_again_on_a_new_connection_is_answered_there() -> None:
-    world = World()
+def test_a_request_sent_again_on_a_new_connection_is_answered_there(world: World) -> None:
     client, worker = world.peer(), worker_on(world)
     client.job(b"1")
     client.job(b"2")
@@ -495,7 +418,7 @@ def test_a_request_sent_again_on_a_new_connection_is_answered_there() -> None:
     asked = worker.result(first, b"r")
     second = worker.given()
     back = world.peer()
-    back.ask(encode_result(b"r", first.worker), asked)
+    back.ask(m.result(first.worker, b"r"), asked)
     assert back.given() == second
     world.pass_time(SECOND)
     worker.hang_up()
@@ -503,9 +426,7 @@ def test_a_request_sent_again_on_a_new_connection_is_answered_there() -> None:
     assert [answer.payload for answer in client.hear_all()] == [b"r", b"s"]
 
 
-def test_a_lost_worker_is_forgotten_after_a_while() -> None:
-    world = World()
-    worker, client = worker_on(world), world.peer()
+def test_a_lost_worker_is_forgotten_in_time(worker: Puppet, client: Puppet, world: World) -> None:
     client.job(b"1", timeout_ms=30_000)
     task = worker.given()
     worker.hang_up()
@@ -520,9 +441,7 @@ def test_a_lost_worker_is_forgotten_after_a_while() -> None:
     back.disconnected()
 
 
-def test_a_lost_worker_is_not_remembered_for_years() -> None:
-    world = World()
-    worker, client = worker_on(world), world.peer()
+def test_no_lost_worker_is_kept_for_years(worker: Puppet, client: Puppet, world: World) -> None:
     client.job(b"1", timeout_ms=2**62)
     worker.hang_up()
     world.pass_time(599 * SECOND, step=SECOND)
@@ -542,30 +461,24 @@ def test_lost_workers_that_are_remembered_are_bounded(monkeypatch: pytest.Monkey
 # -- operators ------------------------------------------------------------------------------------
 
 
-def test_operators_see_workers_and_what_they_offer() -> None:
-    world = World()
+def test_operators_see_workers_and_what_they_offer(world: World) -> None:
     worker_on(world, "a", "b")
     (view,) = world.service.workers()
     assert (view.protocol, view.queues, view.state) == ("memodb", ("a", "b"), "running")
     assert view.host == "127.0.0.1:9"
 
 
-def test_a_quiet_worker_beats_and_gets_no_job() -> None:
-    world = World()
-    worker, client = worker_on(world), world.peer()
+def test_a_quiet_worker_beats_and_gets_no_job(world: World, worker: Puppet, client: Puppet) -> None:
     (view,) = world.service.workers()
     assert world.service.ask_worker(view.name, "quiet")
     client.job()
     assert worker.hear() is None
     world.pass_time(10_100)
     worker.heartbeat(worker.asked_to_beat())
-    assert worker.hear() is None
-    assert world.service.workers()[0].state == "quiet"
+    assert (worker.hear(), world.service.workers()[0].state) == (None, "quiet")
 
 
-def test_a_worker_that_is_to_stop_is_told_when_it_asks_next() -> None:
-    world = World()
-    worker, client = worker_on(world), world.peer()
+def test_a_worker_that_asks_is_told_to_stop(worker: Puppet, client: Puppet, world: World) -> None:
     client.job()
     task = worker.given()
     assert world.service.ask_worker(task.worker.hex(), "stop")
@@ -575,8 +488,7 @@ def test_a_worker_that_is_to_stop_is_told_when_it_asks_next() -> None:
 
 
 @pytest.mark.parametrize(("name", "what"), [("nonsense", "stop"), ("00" * 8, "stop"), ("", "fly")])
-def test_nobody_else_can_be_asked(name: str, what: str) -> None:
-    world = World()
+def test_nobody_else_can_be_asked(world: World, name: str, what: str) -> None:
     worker_on(world)
     assert not world.service.ask_worker(name, what)
     (view,) = world.service.workers()
@@ -589,7 +501,7 @@ def test_the_services_of_all_workers_are_bounded_and_freed_when_workers_leave() 
     assert len(world.service.registry.by_id) == 3
     assert world.service.registry.bytes <= 5_000
     leaving = next(iter(world.service.registry.by_id))
-    peers[0].send(peers[0].frame(stack(9) + encode_disconnect(leaving)))
+    peers[0].send(peers[0].frame(stack(9) + m.leaving(leaving)))
     assert len(world.service.registry.by_id) == 2
     peers[4].ready("a", "b")
     assert len(world.service.registry.by_id) == 3
@@ -600,7 +512,7 @@ def test_one_connection_cannot_offer_all_that_may_be_offered() -> None:
     greedy, client = world.peer(), world.peer()
     for n in range(200):
         greedy.ready(f"x{n}")
-    assert greedy.conversation.crew.bytes == world.service.registry.bytes <= 25_000
+    assert greedy.conversation.connection_workers.bytes == world.service.registry.bytes <= 25_000
     other = worker_on(world)
     client.job()
     other.given()
@@ -623,7 +535,7 @@ def test_workers_whose_connection_broke_make_room_for_others() -> None:
 def crowded(world: World) -> Puppet:
     """A connection whose workers serve all queues that there may be."""
     peer = world.peer()
-    while world.broker.queues_bytes < world.limits.queues_bytes:
+    while world.broker.queue_list.bytes < world.limits.queues_bytes:
         peer.ready(f"q{len(world.broker.queues)}")
     return peer
 
@@ -635,11 +547,10 @@ def test_a_worker_for_whose_services_there_is_no_room_leaves_nothing_behind() ->
     queues, workers, taken = list(world.broker.queues), len(registry.by_id), registry.bytes
     for _ in range(3):
         peer.ready(*queues, "one more")
-    assert peer.hear() is None
-    assert not peer.is_hung_up
+    assert (peer.hear(), peer.is_hung_up) == (None, False)
     assert [notice.error for notice in world.engine.notices] == [None] * 3
     assert (len(registry.by_id), registry.bytes) == (workers, taken)
-    assert peer.conversation.crew.bytes == 0
+    assert peer.conversation.connection_workers.bytes == 0
     # It may ask again when others have left.
     others.hang_up()
     assert not world.broker.queues
@@ -651,9 +562,7 @@ def test_a_worker_for_whose_services_there_is_no_room_leaves_nothing_behind() ->
 def test_names_that_were_new_are_forgotten_with_the_worker_that_was_refused() -> None:
     world = World(limits=Limits(queues_bytes=30_000))
     peer = worker_on(world, *(f"new{n}" for n in range(20)))
-    assert not world.broker.queues
-    assert world.broker.queues_bytes == 0
-    assert not peer.is_hung_up
+    assert (world.broker.queues, world.broker.queue_list.bytes, peer.is_hung_up) == ({}, 0, False)
 
 
 def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room() -> None:
@@ -668,14 +577,13 @@ def test_a_lost_worker_whose_queues_are_gone_is_found_again_once_there_is_room()
     back = world.peer()
     taken = world.service.registry.bytes
     for _ in range(2):
-        back.ask(encode_result(b"done", task.worker), asked)
-    assert back.hear() is None
-    assert not back.is_hung_up
-    assert not back.conversation.crew.here
-    assert (back.conversation.crew.bytes, world.service.registry.bytes) == (0, taken)
+        back.ask(m.result(task.worker, b"done"), asked)
+    assert (back.hear(), back.is_hung_up) == (None, False)
+    assert not back.conversation.connection_workers.here
+    assert (back.conversation.connection_workers.bytes, world.service.registry.bytes) == (0, taken)
     others.hang_up()
-    back.ask(encode_result(b"done", task.worker), asked)
-    assert len(back.conversation.crew.here) == 1
+    back.ask(m.result(task.worker, b"done"), asked)
+    assert len(back.conversation.connection_workers.here) == 1
     client.job(b"2", "second")
     assert back.given().payload == b"2"
     back.hang_up()
@@ -690,8 +598,7 @@ def test_nobody_can_tell_the_id_of_another_worker_from_its_own() -> None:
         for _ in range(50):
             worker_on(world)
         ids += world.service.registry.by_id
-    assert len(set(ids)) == 100
-    assert {len(worker) for worker in ids} == {8}
+    assert (len(set(ids)), {len(worker) for worker in ids}) == (100, {8})
     for at in range(8):
         assert len({worker[at] for worker in ids}) > 50
 
@@ -703,7 +610,7 @@ def test_a_result_is_no_longer_than_a_body_may_be(more: int, in_parts: bool) -> 
     client, worker = world.peer(), worker_on(world)
     client.job()
     (job,) = world.all_jobs
-    frame = worker.frame(stack(77) + encode_result(b"x" * (10_000 + more), worker.given().worker))
+    frame = worker.frame(stack(77) + m.result(worker.given().worker, b"x" * (10_000 + more)))
     cut = 5_000 if in_parts else len(frame)
     worker.send(frame[:cut])
     worker.send(frame[cut:])
@@ -716,7 +623,7 @@ def test_a_result_that_is_too_large_fails_its_job_and_its_worker_goes_on() -> No
     client, worker = world.peer(), worker_on(world)
     client.job()
     given = worker.given()
-    data = stack(77) + encode_result(b"x" * 300_000, given.worker)
+    data = stack(77) + m.result(given.worker, b"x" * 300_000)
     frame = worker.frame(data)
     for at in range(0, len(frame), 10_000):
         worker.send(frame[at : at + 10_000])

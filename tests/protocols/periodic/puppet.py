@@ -6,23 +6,19 @@ and read frames with the code of `tests/support/periodic.py`, which shares none 
 
 from __future__ import annotations
 
-import json
 import struct
 from random import Random
 from typing import Any
-from zlib import crc32
 
 from franca.core.limits import Limits
 from franca.protocols.conversation import Link, Peer
-from franca.protocols.periodic.conversation import PeriodicConversation
-from franca.protocols.periodic.dialect import Listening
-from franca.protocols.periodic.service import PeriodicService, PeriodicSettings
+from franca.protocols.periodic.service import PeriodicService
+from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 from tests.support import periodic as p
-from tests.support.periodic import CRC, Assigned, Message, packed, str8, unpacked
+from tests.support.periodic import CRC, Assigned, Message, packed, str8
 
 NOW_S = START // 1000
-BIN = "bin"
 
 
 class World(AnyWorld["Puppet"]):
@@ -33,22 +29,15 @@ class World(AnyWorld["Puppet"]):
         *,
         limits: Limits | None = None,
         settings: PeriodicSettings | None = None,
-        seed: int = 1,
         **listening: str,
     ) -> None:
-        super().__init__(limits, seed=seed)
-        self.stops = 0
-        if listening:
-            settings = PeriodicSettings(listening=Listening(**listening))
-        self.settings = settings or PeriodicSettings()
+        super().__init__(limits)
+        self.settings = settings or PeriodicSettings(listening=Listening(**listening))
         self._start()
 
     def _start(self) -> None:
-        self.service = PeriodicService(self.broker, self.settings, Random(1), self._note_stop)
+        self.service = PeriodicService(self.broker, self.settings, Random(1), self.note_stop)
         self.serve({"periodic": self.service})
-
-    def _note_stop(self) -> None:
-        self.stops += 1
 
     def connect(self, dialect: str = CRC, *, local: bool = True, listener: str = "") -> Puppet:
         """A peer that has said nothing yet."""
@@ -88,30 +77,17 @@ class Puppet(AnyPuppet):
         self.dialect = dialect
         self._ids = 0
 
-    @property
-    def conversation(self) -> PeriodicConversation:
-        assert isinstance(self.link.conversation, PeriodicConversation)
-        return self.link.conversation
-
     # -- bytes -------------------------------------------------------------------------------
 
     def framed(self, payload: bytes) -> bytes:
-        """A frame as this dialect writes it."""
-        crc = struct.pack(">I", crc32(payload)) if self.dialect == CRC else b""
-        return b"\0REQ" + struct.pack(">I", len(payload)) + crc + payload
+        return p.framed(self.dialect, payload)
 
     def message(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
-        """The bytes of a command."""
-        if self.dialect in (CRC, BIN):
-            return self.framed(msgid + bytes([command]) + args)
-        tail = p.SEPARATOR + args if args else b""
-        return self.framed(msgid + p.SEPARATOR + bytes([command]) + tail)
+        return p.message(self.dialect, command, args, msgid)
 
     def next_id(self) -> bytes:
         self._ids += 1
-        if self.dialect in (CRC, BIN):
-            return struct.pack(">I", 0x41000000 + self._ids)
-        return b"%d" % self._ids
+        return b"%d" % self._ids if self.dialect == p.DOC else b"A" + self._ids.to_bytes(3, "big")
 
     # -- messages ----------------------------------------------------------------------------
 
@@ -132,7 +108,7 @@ class Puppet(AnyPuppet):
         """Every answer that was not read yet."""
         found: list[Message] = []
         while (payload := self.take_payload()) is not None:
-            found.append(self._parsed(payload))
+            found.append(p.parsed(self.dialect, payload))
         return found
 
     def words(self) -> list[int]:
@@ -152,43 +128,23 @@ class Puppet(AnyPuppet):
         return self.ask(command, args).command
 
     def take_payload(self) -> bytes | None:
-        head = 12 if self.dialect == CRC else 8
-        if len(self.unread) < head:
-            assert not self.unread, f"not an answer: {bytes(self.unread)!r}"
-            return None
-        assert self.unread[:4] == b"\0RES", f"not an answer: {bytes(self.unread[:80])!r}"
-        end = head + int.from_bytes(self.unread[4:8])
-        assert len(self.unread) >= end, "half an answer"
-        payload = bytes(self.unread[head:end])
-        if self.dialect == CRC:
-            assert crc32(payload) == int.from_bytes(self.unread[8:12]), "a wrong CRC"
-        del self.unread[:end]
+        payload = p.take_payload(self.dialect, self.unread)
+        assert payload is not None or not self.unread, (
+            f"half an answer: {bytes(self.unread[:80])!r}"
+        )
         return payload
-
-    def _parsed(self, payload: bytes) -> Message:
-        if self.dialect in (CRC, BIN):
-            return Message(payload[:4], payload[4], payload[5:])
-        msgid, _, rest = payload.partition(p.SEPARATOR)
-        if len(rest) == 1 or rest[1:3] == p.SEPARATOR:
-            return Message(msgid, rest[0], rest[3:])
-        return Message(msgid, p.DATA, rest)
 
     # -- commands ----------------------------------------------------------------------------
 
     def func(self, func: str) -> bytes:
-        """A function's name as an argument."""
-        return str8(func) if self.dialect in (CRC, BIN) else func.encode()
+        return p.named(self.dialect, func)
 
     def submit(
         self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
     ) -> int:
         """The command that answers."""
-        if self.dialect == CRC:
-            return self.word(p.SUBMIT_JOB, packed(func, name, workload, **numbers))
-        job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
-        names = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
-        job |= {names[key]: value for key, value in numbers.items()}
-        return self.word(p.SUBMIT_JOB, json.dumps(job).encode())
+        job = p.encoded_job(self.dialect, func, name, workload, **numbers)
+        return self.word(p.SUBMIT_JOB, job)
 
     def run_job(
         self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
@@ -214,13 +170,7 @@ class Puppet(AnyPuppet):
         return found
 
     def job_in(self, message: Message) -> Assigned:
-        """The job that an answer brings."""
-        if self.dialect == CRC:
-            return unpacked(message.data)[0]
-        handle, _, text = message.data.partition(p.SEPARATOR)
-        job = json.loads(text)
-        numbers = (job["sched_at"], job["counter"], job["timeout"])
-        return Assigned(handle, job["func"], job["name"], job["workload"].encode(), *numbers)
+        return p.assigned(self.dialect, message)
 
     def done(self, job: Assigned, result: bytes = b"") -> None:
         self.say(p.WORK_DONE, job.handle + result)
@@ -229,11 +179,7 @@ class Puppet(AnyPuppet):
         self.say(p.WORK_FAIL, job.handle)
 
     def later(self, job: Assigned, delay: int, step: int = 0) -> None:
-        if self.dialect == CRC:
-            self.say(p.SCHED_LATER, job.handle + struct.pack(">qh", delay, step))
-        else:
-            parts = (job.handle, b"%d" % delay, b"%d" % step)
-            self.say(p.SCHED_LATER, p.SEPARATOR.join(parts))
+        self.say(p.SCHED_LATER, p.put_off(self.dialect, job.handle, delay, step))
 
     def acquire(self, job: Assigned, lock: str, most: int = 1) -> bool:
         args = str8(lock) + struct.pack(">h", most) + job.handle

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from tests.protocols.periodic.puppet import BIN, NOW_S, Puppet, World
+from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import DOC, SEPARATOR, str8
+from tests.support.periodic import BIN, DOC, SEPARATOR, str8
 
 
 def old_job(func: str, name: str, workload: bytes = b"", at: int = 0, count: int = 0) -> bytes:
@@ -20,9 +20,8 @@ def old_job(func: str, name: str, workload: bytes = b"", at: int = 0, count: int
 # -- finding out -----------------------------------------------------------------------------------
 
 
-def test_a_peer_that_speaks_on_is_not_answered_its_registration() -> None:
+def test_a_peer_that_speaks_on_is_not_answered_its_registration(world: World) -> None:
     """The document's clients die of an answer to it."""
-    world = World()
     client = world.client(DOC)
     world.pass_time(900)
     assert client.word(p.PING) == p.PONG
@@ -30,8 +29,7 @@ def test_a_peer_that_speaks_on_is_not_answered_its_registration() -> None:
     assert client.bytes_heard() == b""
 
 
-def test_a_peer_that_falls_silent_waits_for_an_answer_and_has_it_after_a_second() -> None:
-    world = World()
+def test_a_peer_that_falls_silent_has_its_answer_after_a_second(world: World) -> None:
     client = world.client(BIN)
     world.pass_time(900)
     assert client.bytes_heard() == b""
@@ -44,15 +42,13 @@ def test_a_peer_that_falls_silent_waits_for_an_answer_and_has_it_after_a_second(
     assert client.bytes_heard() == b""
 
 
-def test_after_the_answer_it_may_speak_either() -> None:
-    world = World()
+def test_after_the_answer_it_may_speak_either(world: World) -> None:
     binary, text = world.client(BIN), world.client(DOC)
     world.pass_time(1_200)
     for client in (binary, text):
         client.bytes_heard()
         assert client.word(p.PING) == p.PONG
-    assert binary.conversation.speech.name == "bin"
-    assert text.conversation.speech.name == "text"
+    assert (binary.conversation.dialect.name, text.conversation.dialect.name) == ("bin", "text")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +60,7 @@ def test_a_listener_may_be_told_the_dialect(dialect: str, answer: bytes | None) 
     client.send(b"\0REQ\0\0\0\1\1")
     heard = client.bytes_heard()
     assert heard == answer if answer is not None else len(heard) == 12
-    assert client.conversation.speech.name == dialect
+    assert client.conversation.dialect.name == dialect
     assert world.client().word(p.PING) == p.PONG, "today's cannot be mistaken for another"
 
 
@@ -81,25 +77,21 @@ FIELDS, JSON = b"f\0\1n", b'{"func":"f","name":"n"}'
 
 
 @pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc")])
-def test_npms_clients_tell_their_dialect_by_the_first_job_they_name(
-    job: bytes, dialect: str
-) -> None:
+def test_npms_clients_are_known_by_their_first_job(world: World, job: bytes, dialect: str) -> None:
     """Those of both times have the same ids and wait for nothing."""
-    world = World()
     client = world.client(DOC)
     assert client.ask(p.PING, msgid=UUIDS[0]).command == p.PONG
     assert client.ask(p.SUBMIT_JOB, job, UUIDS[1]).command == p.SUCCESS
     status = client.ask(p.STATUS, msgid=UUIDS[2]).data
     assert status == (b"f,0,1,0\n" if dialect == "doc" else b"f,0,1,0,%d" % NOW_S)
-    assert client.conversation.speech.name == dialect
+    assert client.conversation.dialect.name == dialect
 
 
 @pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc"), (b"", "text")])
 @pytest.mark.parametrize("crash", [False, True])
 def test_npms_workers_are_given_their_first_job_as_it_was_written(
-    job: bytes, dialect: str, crash: bool
+    world: World, job: bytes, dialect: str, crash: bool
 ) -> None:
-    world = World()
     if job:
         assert world.client(DOC).ask(p.SUBMIT_JOB, job).command == p.SUCCESS
     else:
@@ -133,8 +125,7 @@ def test_a_life_in_fields_of_text() -> None:
     (message,) = worker.heard()
     assert message.command == p.JOB_ASSIGN
     handle, *job = message.data.split(SEPARATOR, 5)
-    assert handle == b"f::n"
-    assert job == [b"f", b"n", b"%d" % NOW_S, b"3", b"work\0\1load"]
+    assert (handle, job) == (b"f::n", [b"f", b"n", b"%d" % NOW_S, b"3", b"work\0\1load"])
     assert client.ask(p.STATUS).data == b"f,1,1,1,%d" % NOW_S
     worker.say(p.SCHED_LATER, SEPARATOR.join((handle, b"0", b"2")))
     worker.say(p.GRAB_JOB)
@@ -213,8 +204,7 @@ def test_results_and_listings_have_no_command_in_front() -> None:
     assert client.take_payload() == b"runs" + b"result"
 
 
-def test_a_peer_that_speaks_slowly_is_not_taken_for_one_that_waits() -> None:
-    world = World()
+def test_a_peer_that_speaks_slowly_is_not_taken_for_one_that_waits(world: World) -> None:
     client = world.connect(DOC)
     for byte in client.framed(b"\1") + client.message(p.PING, b"", b"1"):
         client.send(bytes([byte]))

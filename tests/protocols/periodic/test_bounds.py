@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.errors import TooMuch
 from franca.core.model import Demand, State
-from franca.protocols.periodic import service, settling, working
+from franca.protocols.periodic import runs, service, worker_commands, workers
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, packed, str8
@@ -30,21 +30,20 @@ def refuse(*args: Any, **options: Any) -> Any:
 def demands(monkeypatch: pytest.MonkeyPatch) -> list[Demand]:
     """Every demand that is made."""
     found: list[Demand] = []
-    make = working.Working._new_demand
+    make = workers.Worker._new_demand
 
-    def counted(self: working.Working, until: int) -> Demand:
+    def counted(self: workers.Worker, until: int) -> Demand:
         found.append(make(self, until))
         return found[-1]
 
-    monkeypatch.setattr(working.Working, "_new_demand", counted)
+    monkeypatch.setattr(workers.Worker, "_new_demand", counted)
     return found
 
 
 # -- functions -------------------------------------------------------------------------------------
 
 
-def test_several_functions_in_a_row_make_one_demand(demands: list[Demand]) -> None:
-    world = World()
+def test_several_functions_in_a_row_make_one_demand(world: World, demands: list[Demand]) -> None:
     worker = world.worker()
     worker.say(p.GRAB_JOB)
     names = [worker.message(p.CAN_DO, str8(f"f{n}"), b"func") for n in range(30)]
@@ -57,8 +56,7 @@ def test_several_functions_in_a_row_make_one_demand(demands: list[Demand]) -> No
     assert worker.heard()[-1].command == p.JOB_ASSIGN
 
 
-def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn() -> None:
-    world = World()
+def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn(world: World) -> None:
     worker = world.worker(*(f"f{n}" for n in range(1_000)))
     worker.say(p.GRAB_JOB)
     pair = [worker.message(command, str8("f1"), b"func") for command in (p.CANT_DO, p.CAN_DO)]
@@ -78,8 +76,7 @@ def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn() -> Non
     assert doc.words() == [p.NO_JOB] * 20
 
 
-def test_a_worker_with_many_functions_asks_again_in_the_next_turn(demands: list[Demand]) -> None:
-    world = World()
+def test_a_worker_with_many_functions_asks_by_turns(world: World, demands: list[Demand]) -> None:
     worker = world.worker(*(f"f{n}" for n in range(100)))
     for number in range(9):
         worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
@@ -94,8 +91,7 @@ def test_a_worker_with_many_functions_asks_again_in_the_next_turn(demands: list[
     assert len([m for m in worker.heard() if m.command == p.JOB_ASSIGN]) == 9
 
 
-def test_no_worker_is_given_very_many_jobs_in_one_turn() -> None:
-    world = World()
+def test_no_worker_is_given_very_many_jobs_in_one_turn(world: World) -> None:
     client, worker = world.client(), world.worker()
     for number in range(300):
         client.submit("f", f"n{number}")
@@ -103,13 +99,12 @@ def test_no_worker_is_given_very_many_jobs_in_one_turn() -> None:
     world.engine.received(worker.link, worker.message(p.CAN_DO, str8("f"), b"func"))
     world.engine.turn(world.now)
     assert len(world.broker.queues["f"].line) == 0
-    assert world.broker.leased == working.ASKED_AT_ONCE
+    assert world.broker.leases.count == workers.JOBS_AT_ONCE
     world.run()
-    assert world.broker.leased == 300
+    assert world.broker.leases.count == 300
 
 
-def test_the_functions_of_all_workers_together_are_bounded_but_for_a_few_of_each() -> None:
-    world = World()
+def test_the_functions_of_all_workers_are_bounded_but_for_a_few_of_each(world: World) -> None:
     world.service.offered.most = 30_000
     greedy, modest = world.worker(), world.worker()
     words = [greedy.word(p.CAN_DO, str8(f"f{n}")) for n in range(100)]
@@ -127,16 +122,13 @@ def test_a_function_that_the_broker_refuses_is_not_offered(monkeypatch: pytest.M
     world = World()
     worker = world.worker()
     monkeypatch.setattr(type(world.broker), "serve", refuse)
-    assert worker.word(p.CAN_DO, str8("f")) == p.UNKNOWN
-    assert not worker.conversation.funcs
+    assert (worker.word(p.CAN_DO, str8("f")), worker.conversation.worker.funcs) == (p.UNKNOWN, {})
     assert not world.service.funcs
 
 
 def test_a_demand_that_the_broker_refuses_is_made_again_later(
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, worker: Puppet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
-    worker = world.worker("f")
     world.client().submit("f", "n")
     with monkeypatch.context() as patched:
         patched.setattr(type(world.broker), "demand", refuse)
@@ -147,9 +139,7 @@ def test_a_demand_that_the_broker_refuses_is_made_again_later(
     assert worker.words() == [p.JOB_ASSIGN]
 
 
-def test_a_sleep_that_the_broker_refuses_is_not_understood(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_sleep_that_the_broker_refuses_is_not_understood(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(dialect="doc")
     worker = world.worker("f", dialect=DOC)
     worker.say(p.SLEEP)
@@ -175,10 +165,8 @@ def test_a_new_function_is_listed_however_many_there_were(monkeypatch: pytest.Mo
     assert {"first", "last"} <= set(world.client().status())
 
 
-def test_so_many_workers_may_want_every_job_of_a_function_and_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(working, "CASTS_MAX", 2)
+def test_only_so_many_workers_may_want_every_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "BROADCASTS_MAX", 2)
     world = World()
     broadcaster(world)
     broadcaster(world)
@@ -190,24 +178,21 @@ def test_so_many_workers_may_want_every_job_of_a_function_and_no_more(
 # -- GRAB_JOBs and runs ----------------------------------------------------------------------------
 
 
-def test_the_ids_of_all_connections_together_are_bounded_but_for_a_few_of_each() -> None:
-    world = World()
+def test_the_ids_of_all_connections_are_bounded_but_for_a_few_of_each(world: World) -> None:
     world.service.grabs.most = 20
     workers = [world.worker("f", dialect=DOC) for _ in range(3)]
     for worker in workers:
         for number in range(40):
             worker.say(p.GRAB_JOB, msgid=b"%064d" % number)
-    waiting = [len(worker.conversation._grabs) for worker in workers]
+    waiting = [len(worker.conversation.worker._grabs) for worker in workers]
     assert waiting == [28, 8, 8]
     client = world.client()
     for number in range(44):
         client.submit("f", f"n{number}")
-    assert sum(len(worker.heard()) for worker in workers) == 44
-    assert world.service.grabs.taken == 0
+    assert (sum(len(worker.heard()) for worker in workers), world.service.grabs.taken) == (44, 0)
 
 
-def test_ids_that_are_owed_an_answer_are_bounded_too() -> None:
-    world = World()
+def test_ids_that_are_owed_an_answer_are_bounded_too(world: World) -> None:
     world.service.grabs.most = 20
     worker = world.worker("f")
     for _ in range(2):
@@ -220,10 +205,8 @@ def test_ids_that_are_owed_an_answer_are_bounded_too() -> None:
 
 
 @pytest.mark.parametrize("how", ["done", "fail", "later", "unassigned", "expired", "removed"])
-def test_a_worker_that_runs_as_much_as_one_may_waits_until_a_run_is_over(
-    monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    monkeypatch.setattr(working, "RUNS_MAX", 3)
+def test_a_worker_at_its_limit_waits_for_an_end(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    monkeypatch.setattr(workers, "RUNS_MAX", 3)
     world = World()
     client, worker = world.client(), world.worker("f")
     for number in range(6):
@@ -249,8 +232,7 @@ def test_a_worker_that_runs_as_much_as_one_may_waits_until_a_run_is_over(
     assert [message.msgid for message in given] == [grab]
 
 
-def test_a_job_sent_back_is_found_without_looking_at_all_others() -> None:
-    world = World()
+def test_a_job_sent_back_is_found_without_looking_at_all_others(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     for number in range(50):
         client.submit("f", f"n{number}")
@@ -258,18 +240,17 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others() -> None:
     worker.heard()
     looks = 0
 
-    class Watched(dict[bytes, settling.Run]):
+    class Watched(dict[bytes, runs.Run]):
         def items(self) -> Any:
             nonlocal looks
             looks += 1
             return super().items()
 
-    worker.conversation._held = Watched(worker.conversation._held)
+    worker.conversation.worker.runs.held = Watched(worker.conversation.worker.runs.held)
     worker.send(worker.message(p.JOB_UNASSIGNED, b"", b"none") * 30)
     for number in range(7):
         worker.say(p.JOB_UNASSIGNED, msgid=b"%04d" % number)
-    assert looks == 1
-    assert len(world.jobs(State.READY)) == 7
+    assert (looks, len(world.jobs(State.READY))) == (0, 7)
     world.pass_time(1_100)
     worker.say(p.GRAB_JOB, msgid=b"anew")
     assert [m.command for m in worker.heard()] == [p.SUCCESS, p.JOB_ASSIGN]
@@ -277,28 +258,25 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others() -> None:
     assert len(world.jobs(State.READY)) == 7
 
 
-def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each() -> None:
-    world = World()
-    world.service.overheard.most = 10
+def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each(world: World) -> None:
+    world.service.copies.most = 10
     holder, greedy, modest = (broadcaster(world) for _ in range(3))
     client = world.client()
     for number in range(30):
         client.submit("f", f"n{number}")
         for worker in (holder, greedy):
             worker.say(p.GRAB_JOB)
-    assert world.service.overheard.taken == 10
+    assert world.service.copies.taken == 10
     assert len([m for m in modest.heard() if m.command == p.JOB_ASSIGN]) == 1
     greedy.hang_up()
     holder.hang_up()
-    assert world.service.overheard.taken == 0
+    assert world.service.copies.taken == 0
 
 
 @pytest.mark.parametrize("end", ["done", "fail", "later", "acquire", "unassigned", "hang_up"])
-def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) -> None:
-    world = World()
-    world.service.overheard.most = 100
-    holder, other = broadcaster(world), broadcaster(world)
-    client = world.client()
+def test_however_an_overheard_job_ends_its_room_is_free_again(world: World, end: str) -> None:
+    world.service.copies.most = 100
+    holder, other, client = broadcaster(world), broadcaster(world), world.client()
     for number in range(20):
         for worker in (holder, other):
             worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
@@ -306,10 +284,10 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
     held = [
         (worker, handle, run)
         for worker in (holder, other)
-        for handle, run in worker.conversation._held.items()
-        if run.is_overheard
+        for handle, run in worker.conversation.worker.runs.held.items()
+        if run.is_copy
     ]
-    taken = sum(worker.conversation._overheard.taken for worker in (holder, other))
+    taken = sum(worker.conversation.worker.runs.copies.taken for worker in (holder, other))
     assert len(held) == taken >= 20
     for worker, handle, run in held:
         said = {
@@ -323,12 +301,11 @@ def test_however_a_job_that_was_overheard_ends_its_room_is_free_again(end: str) 
             worker.say(*said, msgid=run.msgid)
         else:
             worker.hang_up()
-    assert sum(worker.conversation._overheard.taken for worker in (holder, other)) == 0
-    assert world.service.overheard.taken == 0
+    assert sum(worker.conversation.worker.runs.copies.taken for worker in (holder, other)) == 0
+    assert world.service.copies.taken == 0
 
 
-def test_a_job_for_all_is_written_once_for_all_of_them() -> None:
-    world = World()
+def test_a_job_for_all_is_written_once_for_all_of_them(world: World) -> None:
     workers = [broadcaster(world) for _ in range(4)]
     client = world.client()
     job = packed("f", "n", bytes(2_000))
@@ -343,12 +320,10 @@ def test_a_job_for_all_is_written_once_for_all_of_them() -> None:
 # -- locks -----------------------------------------------------------------------------------------
 
 
-def test_a_run_may_hold_so_many_locks_and_no_more() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_a_run_holds_only_so_many_locks(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
     job = worker.grab()
-    for number in range(settling.LOCKS_MAX):
+    for number in range(worker_commands.LOCKS_MAX):
         assert worker.acquire(job, f"l{number}")
     assert worker.acquire(job, "l0"), "it has that one"
     assert not worker.acquire(job, "one more")
@@ -360,10 +335,8 @@ def test_a_run_may_hold_so_many_locks_and_no_more() -> None:
 
 
 def test_a_lock_that_the_broker_refuses_is_as_one_that_is_taken(
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, client: Puppet, worker: Puppet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
     monkeypatch.setattr(type(world.broker), "lock", refuse)
@@ -371,8 +344,7 @@ def test_a_lock_that_the_broker_refuses_is_as_one_that_is_taken(
     assert world.jobs(State.WAITING)
 
 
-def test_who_only_overheard_a_job_can_neither_end_its_run_nor_open_its_locks() -> None:
-    world = World()
+def test_who_only_overheard_a_job_can_neither_end_its_run_nor_open_its_locks(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
     world.client().submit("f", "n")
     mine, heard = one.assigned()[0], two.assigned()[0]

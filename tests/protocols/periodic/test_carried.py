@@ -8,7 +8,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.periodic import chores, text
+from franca.protocols.periodic import admin_commands, text
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, SEPARATOR, packed, str8
@@ -19,7 +19,7 @@ SMALL = 10_000
 @pytest.fixture
 def small_json(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text, "JSON_BYTES_MAX", SMALL)
-    monkeypatch.setattr(text.DocSpeech, "workload_max", SMALL)
+    monkeypatch.setattr(text.DocDialect, "workload_max", SMALL)
 
 
 def raw_job(func: bytes, name: bytes, workload: bytes = b"") -> bytes:
@@ -31,8 +31,7 @@ def raw_job(func: bytes, name: bytes, workload: bytes = b"") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "job",
-    [raw_job(b"f", b"\xff\xfe"), raw_job(b"\xff", b"n"), raw_job(b"f", b"n", b"\xff\0")],
+    "job", [raw_job(b"f", b"\xff\xfe"), raw_job(b"\xff", b"n"), raw_job(b"f", b"n", b"\xff\0")]
 )
 def test_a_dump_in_json_of_what_json_cannot_carry_is_refused(job: bytes) -> None:
     world = World(dialect="doc")
@@ -66,22 +65,19 @@ def test_a_dump_in_fields_is_what_a_load_takes_or_is_refused(job: bytes, is_carr
     assert other.client().ask(p.DUMP).data == (1).to_bytes(8) + job
 
 
-def test_a_name_that_is_too_long_for_todays_dialect_is_not_dumped_as_another() -> None:
-    world = World()
+def test_a_name_that_is_too_long_for_todays_dialect_is_not_dumped_as_another(world: World) -> None:
     old = world.client(DOC)
     old.submit("f", "n" * 300)
     assert world.client().word(p.DUMP) == p.UNKNOWN
     old.say(p.DUMP)
     page, end = old.heard()
-    assert json.loads(page.data)["jobs"][0]["name"] == "n" * 300
-    assert end.data == b"EOF"
+    assert (json.loads(page.data)["jobs"][0]["name"], end.data) == ("n" * 300, b"EOF")
 
 
 # -- names of jobs that are given out --------------------------------------------------------------
 
 
-def test_a_job_whose_name_a_worker_cannot_read_is_given_under_its_number() -> None:
-    world = World()
+def test_a_job_whose_name_a_worker_cannot_read_is_given_under_its_number(world: World) -> None:
     client, worker = world.client(), world.worker("f", dialect=DOC)
     assert client.word(p.SUBMIT_JOB, raw_job(b"f", b"\xff\xfe")) == p.SUCCESS
     job = worker.grab()
@@ -98,8 +94,7 @@ def in_json(workload: str, name: str = "n") -> bytes:
 
 
 @pytest.mark.usefixtures("small_json")
-def test_a_job_in_json_that_is_too_large_is_refused_and_noted() -> None:
-    world = World()
+def test_a_job_in_json_that_is_too_large_is_refused_and_noted(world: World) -> None:
     client = world.client(DOC)
     assert client.word(p.SUBMIT_JOB, in_json("x" * SMALL)) == p.UNKNOWN
     assert any("JSON" in notice.reason for notice in world.engine.notices)
@@ -128,8 +123,7 @@ def test_a_job_that_is_too_large_for_a_workers_dialect_is_for_another(dialect: s
 
 
 @pytest.mark.usefixtures("small_json")
-def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others() -> None:
-    world = World()
+def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others(world: World) -> None:
     workers: list[Puppet] = []
     for _ in range(2):
         worker = world.worker()
@@ -137,14 +131,14 @@ def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others() -> None:
         worker.say(p.GRAB_JOB)
         worker.heard()
         workers.append(worker)
-    workers[0].conversation.speech = text.DocSpeech()
+    workers[0].conversation.dialect = text.DocDialect()
     world.client().submit("f", "n", bytes(SMALL + 1))
     assert len(workers[1].assigned()) <= 1
-    assert not world.service.overheard.taken
+    assert not world.service.copies.taken
 
 
 def test_a_load_of_long_json_is_taken_in_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chores, "LOAD_BYTES", 3_000)
+    monkeypatch.setattr(admin_commands, "LOAD_BYTES", 3_000)
     world = World(limits=Limits())
     client = world.client(DOC)
     jobs = [

@@ -49,8 +49,7 @@ def test_the_document_step_by_step() -> None:
 
     # "SUBMIT_JOB: A client issues one of these when a job needs to be run. The server will then
     # assign a job handle and respond with a SUCCESS packet. Arguments: JSON byte job object."
-    assert client.word(p.SUBMIT_JOB, JOB) == p.SUCCESS
-    assert client.waited_for_commit
+    assert (client.word(p.SUBMIT_JOB, JOB), client.waited_for_commit) == (p.SUCCESS, True)
 
     # "NOOP: This is used to wake up a sleeping worker so that it may grab a pending job."
     (noop,) = worker.heard()
@@ -88,8 +87,7 @@ def test_the_document_step_by_step() -> None:
     # client as a response."
     handle = worker.ask(p.GRAB_JOB).data.partition(SEPARATOR)[0]
     worker.say(p.WORK_DONE, handle + SEPARATOR + b"cba")
-    assert client.ask(p.STATUS).data == b"reverse,1,0,0\n"
-    assert world.jobs() == []
+    assert (client.ask(p.STATUS).data, world.jobs()) == (b"reverse,1,0,0\n", [])
 
     # "CANT_DO: This is sent to notify the server that the worker is no longer able to perform the
     # given function."
@@ -98,8 +96,7 @@ def test_the_document_step_by_step() -> None:
 
     # "REMOVE_JOB: Remove a job, and respond with a SUCCESS packet."
     client.word(p.SUBMIT_JOB, JOB)
-    assert client.word(p.REMOVE_JOB, JOB) == p.SUCCESS
-    assert world.jobs() == []
+    assert (client.word(p.REMOVE_JOB, JOB), world.jobs()) == (p.SUCCESS, [])
 
     # "DUMP: This is to dump the data to client." "LOAD: This is to Load the data to server."
     client.word(p.SUBMIT_JOB, JOB)
@@ -108,8 +105,7 @@ def test_the_document_step_by_step() -> None:
     assert eof.data == b"EOF"
     client.word(p.REMOVE_JOB, JOB)
     client.say(p.LOAD, dumped.data)
-    assert client.heard() == []
-    assert [job.name for job in world.jobs(State.READY)] == ["n"]
+    assert (client.heard(), [job.name for job in world.jobs(State.READY)]) == ([], ["n"])
 
     # "DROP_FUNC: Drop the function when there is not worker registered, and respond with a SUCCESS
     # packet."
@@ -118,8 +114,7 @@ def test_the_document_step_by_step() -> None:
     assert client.ask(p.STATUS).data == b"reverse,1,1,0\n"
     worker.say(p.CANT_DO, b"reverse")
     assert client.word(p.DROP_FUNC, b"reverse") == p.SUCCESS
-    assert client.ask(p.STATUS).data == b""
-    assert world.jobs() == []
+    assert (client.ask(p.STATUS).data, world.jobs()) == (b"", [])
 
     # "12 UNKNOWN"
     assert client.word(99) == p.UNKNOWN
@@ -135,8 +130,7 @@ def test_work_done_with_data_settles_the_job_whatever_parts_them() -> None:
         assert world.jobs() == [], parting
 
 
-def test_by_default_a_grab_waits_and_sleep_is_answered_at_once() -> None:
-    world = World()
+def test_by_default_a_grab_waits_and_sleep_is_answered_at_once(world: World) -> None:
     worker = world.worker("f", dialect=DOC)
     worker.say(p.GRAB_JOB)
     world.pass_time(300_000)
@@ -178,7 +172,7 @@ def test_every_sleeper_of_the_function_is_woken_by_each_job() -> None:
 def test_a_sleeper_that_is_to_have_nothing_is_not_woken() -> None:
     world = World(dialect="doc")
     worker = world.worker("f", dialect=DOC)
-    worker.conversation.hush()
+    worker.conversation.worker.stop_giving_jobs()
     world.client(DOC).submit("f", "n")
     worker.say(p.SLEEP)
     assert worker.words() == []
@@ -206,8 +200,7 @@ def test_a_sleeper_with_work_is_woken_at_once() -> None:
         ),
     ],
 )
-def test_a_job_may_be_written_in_many_ways(text: bytes, workload: bytes) -> None:
-    world = World()
+def test_a_job_may_be_written_in_many_ways(world: World, text: bytes, workload: bytes) -> None:
     assert world.client(DOC).word(p.SUBMIT_JOB, text) == p.SUCCESS
     (job,) = world.jobs()
     assert (job.queue, job.name, job.body) == ("f", "n", workload)
@@ -231,24 +224,20 @@ def test_a_job_may_be_written_in_many_ways(text: bytes, workload: bytes) -> None
         b'{"func":"' + b"f" * 2_000 + b'","name":"n"}',
     ],
 )
-def test_what_is_no_job_is_answered_unknown_and_the_connection_goes_on(text: bytes) -> None:
-    world = World()
+def test_what_is_no_job_is_answered_unknown_and_no_more(world: World, text: bytes) -> None:
     client = world.client(DOC)
     client.word(p.PING)
-    assert client.word(p.SUBMIT_JOB, text) == p.UNKNOWN
-    assert client.word(p.PING) == p.PONG
+    assert (client.word(p.SUBMIT_JOB, text), client.word(p.PING)) == (p.UNKNOWN, p.PONG)
     assert world.jobs() == []
 
 
-def test_a_workload_that_is_no_text_reaches_the_worker_in_one() -> None:
-    world = World()
+def test_a_workload_that_is_no_text_reaches_the_worker_in_one(world: World) -> None:
     world.client().submit("f", "n", b"\xff\x00")
     worker = world.worker("f", dialect=DOC)
     assert worker.grab().workload == b"base64:/wA="
 
 
-def test_the_two_dialects_share_their_jobs() -> None:
-    world = World()
+def test_the_two_dialects_share_their_jobs(world: World) -> None:
     world.client(DOC).submit("f", "n", b"old", count=2, timeout=7, at=NOW_S - 5)
     world.client().submit("f", "m", b"new")
     modern, old = world.worker("f"), world.worker("f", dialect=DOC)
@@ -259,9 +248,8 @@ def test_the_two_dialects_share_their_jobs() -> None:
     assert len(world.jobs()) == 1
 
 
-def test_a_client_that_writes_its_sizes_as_text_is_understood() -> None:
+def test_a_client_that_writes_its_sizes_as_text_is_understood(world: World) -> None:
     """Python 0.1.6 writes each size byte from 80 on in two."""
-    world = World()
     client = world.client(DOC)
     for size in (100, 200, 300, 400):
         workload = b"x" * size
@@ -272,8 +260,7 @@ def test_a_client_that_writes_its_sizes_as_text_is_understood() -> None:
     assert sorted(len(job.body) for job in world.jobs()) == [100, 200, 300, 400]
 
 
-def test_a_large_dump_comes_in_hundreds() -> None:
-    world = World()
+def test_a_large_dump_comes_in_hundreds(world: World) -> None:
     client = world.client(DOC)
     for number in range(250):
         client.submit("f", f"n{number:03}")
@@ -295,12 +282,10 @@ def test_a_large_dump_comes_in_hundreds() -> None:
         (b'{"jobs":[{"func":"f","name":"a","workload":{"deep":[{}]}}]}', ["a"]),
     ],
 )
-def test_a_list_of_jobs_may_be_written_in_many_ways(text: bytes, names: list[str]) -> None:
-    world = World()
+def test_a_list_may_be_written_in_many_ways(world: World, text: bytes, names: list[str]) -> None:
     client = world.client(DOC)
     client.say(p.LOAD, text)
-    assert client.heard() == []
-    assert sorted(job.name for job in world.jobs()) == names
+    assert (client.heard(), sorted(job.name for job in world.jobs())) == ([], names)
 
 
 @pytest.mark.parametrize(
@@ -317,8 +302,7 @@ def test_a_list_of_jobs_may_be_written_in_many_ways(text: bytes, names: list[str
         b'{"jobs":[{"a":[' + b'"",' * 5_000 + b"]}]}",
     ],
 )
-def test_a_list_that_is_none_takes_nobody_elses_time(text: bytes) -> None:
-    world = World()
+def test_a_list_that_is_none_takes_nobody_elses_time(world: World, text: bytes) -> None:
     client = world.client(DOC)
     client.word(p.PING)
     client.say(p.LOAD, text)

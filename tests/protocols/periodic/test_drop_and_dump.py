@@ -32,21 +32,16 @@ def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
     assert set(world.client().status()) == {"kept"}
 
 
-def test_a_function_that_somebody_runs_is_not_dropped() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_a_function_that_runs_is_not_dropped(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
     assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
     worker.grab()
     worker.say(p.CANT_DO, str8("f"))
     client.submit("f", "m")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
-    assert len(world.jobs()) == 2
+    assert (client.word(p.DROP_FUNC, str8("f")), len(world.jobs())) == (p.SUCCESS, 2)
 
 
-def test_what_is_submitted_behind_a_drop_is_kept() -> None:
-    world = World()
-    client = world.client()
+def test_what_is_submitted_behind_a_drop_is_kept(world: World, client: Puppet) -> None:
     client.submit("f", "old")
     drop = client.message(p.DROP_FUNC, str8("f"), b"drop")
     submits = client.message(p.SUBMIT_JOB, packed("f", "new"), b"new1")
@@ -68,8 +63,7 @@ def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
     job = packed("f", "new", at=NOW_S + 9)
     world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
     world.run()
-    assert client.words() == [p.SUCCESS]
-    assert [job.name for job in world.jobs()] == ["new"]
+    assert (client.words(), [job.name for job in world.jobs()]) == ([p.SUCCESS], ["new"])
 
 
 # -- dump and load --------------------------------------------------------------------------------
@@ -101,13 +95,10 @@ def test_a_dump_is_what_a_load_takes() -> None:
     other = World()
     args = struct.pack(">q", len(everything)) + b"".join(everything)
     assert other.client().word(p.LOAD, args) == p.SUCCESS
-    assert dumped(other.client()) == everything
-    assert other.jobs(State.LEASED) == []
+    assert (dumped(other.client()), other.jobs(State.LEASED)) == (everything, [])
 
 
-def test_a_large_load_is_taken_in_over_several_turns_and_answered_once() -> None:
-    world = World()
-    client = world.client()
+def test_a_large_load_takes_many_turns_and_is_answered_once(client: Puppet, world: World) -> None:
     jobs = [packed("f", f"n{n}") for n in range(2_300)]
     load = client.message(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs), b"load")
     world.engine.received(client.link, load + client.message(p.PING, b"", b"ping"))
@@ -121,9 +112,7 @@ def test_a_large_load_is_taken_in_over_several_turns_and_answered_once() -> None
 
 
 @pytest.mark.parametrize("count", [3, -1, 1 << 62])
-def test_a_load_that_is_cut_short_is_refused_and_keeps_what_was_whole(count: int) -> None:
-    world = World()
-    client = world.client()
+def test_a_load_cut_short_keeps_what_was_whole(world: World, client: Puppet, count: int) -> None:
     jobs = (
         struct.pack(">q", count) + packed("f", "a") + packed("f", "b") + b"\x01f\x01c" + bytes(11)
     )

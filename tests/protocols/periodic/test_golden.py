@@ -62,11 +62,8 @@ MODERN: list[tuple[str, bytes, bytes]] = [
     ("a life", GIVEN + req(b"dddd\x03" + HANDLE), GIVEN_SAID + success(b"dddd")),
     ("a result", GIVEN + req(b"dddd\x03" + HANDLE + b"\0any"), GIVEN_SAID + success(b"dddd")),
     ("a failure", GIVEN + req(b"dddd\x04" + HANDLE), GIVEN_SAID + success(b"dddd")),
-    (
-        "later",
-        GIVEN + req(b"dddd\x02" + HANDLE + struct.pack(">qh", 60, 1)) + req(b"eeee\x0e"),
-        GIVEN_SAID + success(b"dddd") + res(b"eeee\x1ef,1,1,0,0,%d" % (NOW_S + 60)),
-    ),
+    ("later", GIVEN + req(b"dddd\x02" + HANDLE + struct.pack(">qh", 60, 1)) + req(b"eeee\x0e"),
+     GIVEN_SAID + success(b"dddd") + res(b"eeee\x1ef,1,1,0,0,%d" % (NOW_S + 60))),
     ("it arrived", GIVEN + req(b"gggg\x21"), GIVEN_SAID),
     (
         "a counter and a timeout",
@@ -78,11 +75,9 @@ MODERN: list[tuple[str, bytes, bytes]] = [
     ("can't do what one never could", req(b"cccc\x08\x01f"), success(b"cccc")),
     ("broadcast", req(b"bbbb\x15\x01f"), success(b"bbbb")),
     ("status of nothing", req(b"abcd\x0e"), res(b"abcd\x1e")),
-    (
-        "status",
-        req(b"ssss\x0d" + JOB) + CAN_DO + req(b"bbbb\x07\x01b") + req(b"abcd\x0e"),
-        success(b"ssss", b"aaaa", b"bbbb") + res(b"abcd\x1eb,1,0,0,0,%d\nf,1,1,0,0,%d" % (NOW_S, NOW_S)),
-    ),
+    ("status",
+     req(b"ssss\x0d" + JOB) + CAN_DO + req(b"bbbb\x07\x01b") + req(b"abcd\x0e"),
+     success(b"ssss", b"aaaa", b"bbbb") + res(b"abcd\x1eb,1,0,0,0,%d\nf,1,1,0,0,%d" % (NOW_S, NOW_S))),
     ("remove", req(b"ssss\x0d" + JOB) + req(b"rrrr\x11" + HANDLE), success(b"ssss", b"rrrr")),
     ("remove nothing", req(b"rrrr\x11" + HANDLE), success(b"rrrr")),
     ("drop", req(b"ssss\x0d" + JOB) + req(b"dddd\x0f\x01f"), success(b"ssss", b"dddd")),
@@ -94,32 +89,20 @@ MODERN: list[tuple[str, bytes, bytes]] = [
         success(b"ssss")
         + res(b"dddd\x1e\0\0\0\0\0\0\0\1" + packed("f", "n", b"abc", at=NOW_S + 9, count=2)),
     ),
-    (
-        "load",
-        req(b"llll\x13" + struct.pack(">q", 2) + JOB + packed("g", "m")) + req(b"abcd\x0e"),
-        success(b"llll") + res(b"abcd\x1ef,0,1,0,0,%d\ng,0,1,0,0,%d" % (NOW_S, NOW_S)),
-    ),
+    ("load", req(b"llll\x13" + struct.pack(">q", 2) + JOB + packed("g", "m")) + req(b"abcd\x0e"),
+     success(b"llll") + res(b"abcd\x1ef,0,1,0,0,%d\ng,0,1,0,0,%d" % (NOW_S, NOW_S))),
     ("config", req(b"cccc\x16\x07timeout"), res(b"cccc\x18\0\0\x02\x58")),
     ("config of nothing", req(b"cccc\x16\x05never"), res(b"cccc\x18\0\0\0\0")),
-    (
-        "config set",
-        req(b"cccc\x17\x07timeout\0\0\0\x5a") + req(b"dddd\x16\x07timeout"),
-        success(b"cccc") + res(b"dddd\x18\0\0\0\x5a"),
-    ),
+    ("config set", req(b"cccc\x17\x07timeout\0\0\0\x5a") + req(b"dddd\x16\x07timeout"),
+     success(b"cccc") + res(b"dddd\x18\0\0\0\x5a")),
     ("run without a worker", req(b"rrrr\x19" + JOB), res(b"rrrr\x1d")),
-    (
-        "run",
-        CAN_DO + req(b"rrrr\x19" + JOB) + GRAB + req(b"dddd\x03" + HANDLE + b"done!"),
-        success(b"aaaa", b"gggg") + ASSIGN + success(b"dddd") + res(b"rrrr\x1edone!"),
-    ),
+    ("run", CAN_DO + req(b"rrrr\x19" + JOB) + GRAB + req(b"dddd\x03" + HANDLE + b"done!"),
+     success(b"aaaa", b"gggg") + ASSIGN + success(b"dddd") + res(b"rrrr\x1edone!")),
     ("a lock", GIVEN + req(b"llll\x1b" + LOCK), GIVEN_SAID + res(b"llll\x1a\1")),
     ("a lock for nobody", GIVEN + req(b"llll\x1b\4lock\0\0" + HANDLE), GIVEN_SAID + res(b"llll\x1a\0")),
     ("a lock without a job", req(b"llll\x1b" + LOCK), res(b"llll\x1a\0")),
-    (
-        "unlock",
-        GIVEN + req(b"llll\x1b" + LOCK) + req(b"uuuu\x1c\4lock" + HANDLE),
-        GIVEN_SAID + res(b"llll\x1a\1") + success(b"uuuu"),
-    ),
+    ("unlock", GIVEN + req(b"llll\x1b" + LOCK) + req(b"uuuu\x1c\4lock" + HANDLE),
+     GIVEN_SAID + res(b"llll\x1a\1") + success(b"uuuu")),
     ("a stream without a worker", req(b"rrrr\x1f" + JOB), res(b"rrrr\x1d")),
     ("unknown", req(b"abcd\x0c"), res(b"abcd\x0c")),
     ("a number that is no command", req(b"abcd\xf0"), res(b"abcd\x0c")),
@@ -143,8 +126,7 @@ def test_todays_dialect(said: bytes, answer: bytes, feed: str) -> None:
     _feed(peer, WORKER + req(b"ping\x09") + said, feed)
     heard = peer.bytes_heard()
     welcome, heard = heard[:16], heard[16:]
-    assert welcome[:8] == b"\0RES\0\0\0\4"
-    assert welcome[12:13] == b"\x1e"
+    assert (welcome[:8], welcome[12:13]) == (b"\0RES\0\0\0\4", b"\x1e")
     assert heard == res(b"ping\x0a") + answer
     assert not peer.is_hung_up
 
@@ -164,18 +146,13 @@ DOCUMENT: list[tuple[str, bytes, bytes]] = [
     ("ping", old_req(b"1\0\1\x09"), old_res(b"1\0\1\x0a")),
     ("ping by UUID", old_req(UUID + b"\0\1\x09"), old_res(UUID + b"\0\1\x0a")),
     ("ping by raw UUID", old_req(bytes(range(2, 18)) + b"\0\1\x09"), old_res(bytes(range(2, 18)) + b"\0\1\x0a")),
-    (
-        "submit, as the facts have it",
-        b'\0REQ\0\0\0\x371\0\1\r\0\1{"name":"n1","func":"echo","sched_at":1700000000}',
-        old_res(b"1\0\1\x10"),
-    ),
+    ("submit, as the facts have it",
+     b'\0REQ\0\0\0\x371\0\1\r\0\1{"name":"n1","func":"echo","sched_at":1700000000}',
+     old_res(b"1\0\1\x10")),
     ("a life", DOC_GIVEN + old_req(b"3\0\1\x03\0\x011") + old_req(b"4\0\1\x09"), DOC_GIVEN_SAID + old_res(b"4\0\1\x0a")),
     ("a failure", DOC_GIVEN + old_req(b"3\0\1\x04\0\x011"), DOC_GIVEN_SAID),
-    (
-        "later",
-        DOC_GIVEN + old_req(b"3\0\1\x02\0\x011\0\x0160") + old_req(b"4\0\1\x0e"),
-        DOC_GIVEN_SAID + old_res(b"4\0\1f,1,1,0\n"),
-    ),
+    ("later", DOC_GIVEN + old_req(b"3\0\1\x02\0\x011\0\x0160") + old_req(b"4\0\1\x0e"),
+     DOC_GIVEN_SAID + old_res(b"4\0\1f,1,1,0\n")),
     ("sleep", old_req(b"1\0\1\x0b"), old_res(b"1\0\1\0")),
     ("status of nothing", old_req(b"1\0\1\x0e"), old_res(b"1\0\1")),
     ("status", DOC_GIVEN + old_req(b"4\0\1\x0e"), DOC_GIVEN_SAID + old_res(b"4\0\1f,1,1,1\n")),
@@ -192,11 +169,8 @@ DOCUMENT: list[tuple[str, bytes, bytes]] = [
         )
         + old_res(b"2\0\1EOF"),
     ),
-    (
-        "load has no answer",
-        old_req(b'1\0\1\x13\0\1{"jobs":[%b]}' % DOC_JOB) + old_req(b"2\0\1\x0e"),
-        old_res(b"2\0\1f,0,1,0\n"),
-    ),
+    ("load has no answer", old_req(b'1\0\1\x13\0\1{"jobs":[%b]}' % DOC_JOB) + old_req(b"2\0\1\x0e"),
+     old_res(b"2\0\1f,0,1,0\n")),
     ("can do has no answer", old_req(b"1\0\1\x07\0\1f") + old_req(b"1\0\1\x08\0\1f"), b""),
     ("a grab waits", old_req(b"1\0\1\x07\0\1f") + old_req(b"2\0\1\x01"), b""),
     ("no command", old_req(b"1\0\1\x09") + old_req(b"2\0\1xyz"), old_res(b"1\0\1\x0a") + old_res(b"2\0\1\x0c")),
@@ -213,8 +187,7 @@ DOCUMENT: list[tuple[str, bytes, bytes]] = [
 def test_the_documents_dialect(said: bytes, answer: bytes, feed: str) -> None:
     peer = World().connect("doc")
     _feed(peer, b"\0REQ\0\0\0\1\2" + said, feed)
-    assert peer.bytes_heard() == answer
-    assert not peer.is_hung_up
+    assert (peer.bytes_heard(), peer.is_hung_up) == (answer, False)
 
 
 def _feed(peer: Puppet, data: bytes, feed: str) -> None:

@@ -13,8 +13,7 @@ BOTH = pytest.mark.parametrize("dialect", [CRC, DOC])
 
 
 @BOTH
-def test_a_grab_waits_and_is_met_under_its_own_id(dialect: str) -> None:
-    world = World()
+def test_a_grab_waits_and_is_met_under_its_own_id(world: World, dialect: str) -> None:
     worker = world.worker("f", dialect=dialect)
     msgid = worker.say(p.GRAB_JOB)
     worker.heard()
@@ -27,9 +26,7 @@ def test_a_grab_waits_and_is_met_under_its_own_id(dialect: str) -> None:
     assert worker.heard() == [], "an id is good for one job"
 
 
-def test_the_last_id_is_used_first() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_the_last_id_is_used_first(world: World, worker: Puppet) -> None:
     ids = [worker.say(p.GRAB_JOB) for _ in range(3)]
     worker.heard()
     for number in range(3):
@@ -37,10 +34,8 @@ def test_the_last_id_is_used_first() -> None:
     assert [m.msgid for m in worker.heard()] == ids[::-1]
 
 
-def test_a_storm_of_grabs_gets_bounded_answers_and_one_job() -> None:
+def test_a_storm_of_grabs_gets_bounded_answers_and_one_job(world: World, worker: Puppet) -> None:
     # Facts, section 7, case 2: the same id GRABbed 1000 times in 1 s.
-    world = World()
-    worker = world.worker("f")
     for _ in range(100):
         worker.send(worker.message(p.GRAB_JOB, b"", b"slot") * 10)
         world.pass_time(10, step=10)
@@ -52,20 +47,17 @@ def test_a_storm_of_grabs_gets_bounded_answers_and_one_job() -> None:
     assert worker.words() == [p.SUCCESS], "the GRAB_JOBs said again are answered once"
 
 
-def test_grabs_of_many_ids_are_bounded_too() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_grabs_of_many_ids_are_bounded_too(world: World, worker: Puppet) -> None:
     for start in range(0, 10_000, 100):
         ids = range(start, start + 100)
         worker.send(b"".join(worker.message(p.GRAB_JOB, b"", b"%04d" % n) for n in ids))
-    talk = worker.conversation
+    talk = worker.conversation.worker
     assert len(talk._grabs) == 4_096
     assert len(talk._owed) <= 4_096
     assert len(world.broker.queues["f"].line) == 1, "one demand, however many ids"
 
 
-def test_jobs_go_around_among_workers() -> None:
-    world = World()
+def test_jobs_go_around_among_workers(world: World) -> None:
     workers = [world.worker("f") for _ in range(3)]
     for worker in workers:
         for _ in range(4):
@@ -77,9 +69,7 @@ def test_jobs_go_around_among_workers() -> None:
     assert [len(worker.assigned()) for worker in workers] == [2, 2, 2]
 
 
-def test_functions_take_turns() -> None:
-    world = World()
-    client = world.client()
+def test_functions_take_turns(world: World, client: Puppet) -> None:
     for number in range(4):
         client.submit("a", f"n{number}")
         client.submit("b", f"n{number}")
@@ -87,8 +77,7 @@ def test_functions_take_turns() -> None:
     assert {worker.grab().func for _ in range(2)} == {"a", "b"}
 
 
-def test_a_function_added_while_a_grab_waits_counts() -> None:
-    world = World()
+def test_a_function_added_while_a_grab_waits_counts(world: World) -> None:
     world.client().submit("g", "n")
     worker = world.worker("f")
     worker.say(p.GRAB_JOB)
@@ -96,8 +85,7 @@ def test_a_function_added_while_a_grab_waits_counts() -> None:
     assert [job.func for job in worker.assigned()] == ["g"]
 
 
-def test_a_function_taken_back_counts_and_what_runs_goes_on() -> None:
-    world = World()
+def test_a_function_taken_back_counts_and_what_runs_goes_on(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
@@ -111,17 +99,14 @@ def test_a_function_taken_back_counts_and_what_runs_goes_on() -> None:
     assert client.status()["f"][:2] == [0, 1]
 
 
-def test_a_worker_of_nothing_gets_nothing() -> None:
-    world = World()
+def test_a_worker_of_nothing_gets_nothing(world: World) -> None:
     worker = world.worker()
     world.client().submit("f", "n")
     worker.say(p.GRAB_JOB)
     assert worker.assigned() == []
 
 
-def test_a_worker_that_leaves_takes_its_grabs_along() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_a_worker_that_leaves_takes_its_grabs_along(world: World, worker: Puppet) -> None:
     worker.say(p.GRAB_JOB)
     worker.hang_up()
     world.client().submit("f", "n")
@@ -132,26 +117,22 @@ def test_a_worker_that_leaves_takes_its_grabs_along() -> None:
 # -- confirmation: three clients, three needs ---------------------------------------------------------
 
 
-def test_a_worker_that_waits_for_the_answer_to_its_grab_has_it_within_ten_seconds() -> None:
+def test_a_grab_is_answered_within_ten_seconds(world: World, worker: Puppet) -> None:
     """Haskell: each GRAB_JOB must be answered SUCCESS, or the connection counts as broken."""
-    world = World()
-    worker = world.worker("f")
     for _ in range(6):
         worker.say(p.GRAB_JOB, msgid=b"sess")
         world.pass_time(9_900)
         assert worker.words() == [p.SUCCESS]
 
 
-def test_a_worker_that_asks_again_when_answered_does_not_run_hot() -> None:
+def test_a_worker_that_asks_again_when_answered_does_not_run_hot(world: World) -> None:
     """Node: every answer that is no job triggers the next GRAB_JOB; and a timer does, every second."""
-    world = World()
     node = NodeSlot(world.worker("f"))
     node.live(60_000)
     assert node.grabs <= 80, "about one a second by its own timer, and one for each late answer"
 
 
-def test_a_worker_that_asks_again_when_answered_is_given_jobs() -> None:
-    world = World()
+def test_a_worker_that_asks_again_when_answered_is_given_jobs(world: World) -> None:
     node = NodeSlot(world.worker("f"))
     node.live(3_000)
     client = world.client()
@@ -194,9 +175,8 @@ class NodeSlot:
         self._peer.say(p.GRAB_JOB, msgid=b"slot")
 
 
-def test_a_worker_that_registered_as_a_client_is_never_answered_its_grabs() -> None:
+def test_a_worker_that_registered_as_a_client_is_never_answered_its_grabs(world: World) -> None:
     """Go: it works as a client, never reads these answers and dies of the eleventh."""
-    world = World()
     worker = world.client()
     assert worker.word(p.CAN_DO, str8("f")) == p.SUCCESS
     for number in range(30):
@@ -208,8 +188,7 @@ def test_a_worker_that_registered_as_a_client_is_never_answered_its_grabs() -> N
     world.client().submit("f", "n")
     (job,) = worker.assigned()
     worker.done(job)
-    assert worker.words() == [p.SUCCESS]
-    assert world.jobs() == []
+    assert (worker.words(), world.jobs()) == ([p.SUCCESS], [])
 
 
 def test_old_confirmation_answers_no_worker() -> None:
@@ -231,8 +210,7 @@ def test_old_confirmation_answers_no_worker() -> None:
         assert worker.heard() == []
 
 
-def test_a_worker_in_the_documents_dialect_is_answered_nothing_but_jobs() -> None:
-    world = World()
+def test_a_worker_in_the_documents_dialect_is_answered_nothing_but_jobs(world: World) -> None:
     worker = world.worker("f", dialect=DOC)
     worker.say(p.GRAB_JOB)
     world.client().submit("f", "n")
@@ -245,8 +223,7 @@ def test_a_worker_in_the_documents_dialect_is_answered_nothing_but_jobs() -> Non
 # -- an assignment that is sent back -------------------------------------------------------------------
 
 
-def test_a_job_sent_back_goes_to_another_worker_as_if_it_was_never_given() -> None:
-    world = World()
+def test_a_job_sent_back_goes_to_another_worker_as_if_it_was_never_given(world: World) -> None:
     client, full, other = world.client(), world.worker("f"), world.worker("f")
     client.submit("f", "n")
     full.grab(b"slot")
@@ -259,8 +236,7 @@ def test_a_job_sent_back_goes_to_another_worker_as_if_it_was_never_given() -> No
     assert (job.attempts, job.failures) == (1, 0)
 
 
-def test_a_worker_that_sends_jobs_back_rests_before_it_gets_another() -> None:
-    world = World()
+def test_a_worker_that_sends_jobs_back_rests_before_it_gets_another(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     worker.say(p.GRAB_JOB, msgid=b"spar")
@@ -277,9 +253,7 @@ def test_a_worker_that_sends_jobs_back_rests_before_it_gets_another() -> None:
     assert [again.name for again in worker.assigned()] == [job.name]
 
 
-def test_an_assignment_need_not_be_acknowledged() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_an_assignment_needs_no_answer(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
     job = worker.grab()
     world.pass_time(100_000)
@@ -288,9 +262,7 @@ def test_an_assignment_need_not_be_acknowledged() -> None:
     assert world.jobs() == []
 
 
-def test_sending_back_what_one_does_not_have_changes_nothing() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_sending_back_what_one_does_not_have_changes_nothing(world: World, worker: Puppet) -> None:
     worker.say(p.JOB_UNASSIGNED, msgid=b"none")
     assert worker.heard() == []
     world.client().submit("f", "n")

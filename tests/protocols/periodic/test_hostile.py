@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from franca.core.limits import Limits
-from franca.protocols.periodic.wire import CrcFrames, Message
-from tests.protocols.periodic.puppet import BIN, World
+from franca.protocols.periodic.messages import Message
+from franca.protocols.periodic.wire import CrcFrames
+from tests.protocols.periodic.puppet import Puppet, World
 from tests.protocols.world import START
 from tests.support import periodic as p
-from tests.support.periodic import CRC, DOC, packed, str8
+from tests.support.periodic import BIN, CRC, DOC, packed, str8
 
 JUNK = [
     b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -30,16 +31,14 @@ JUNK = [
 
 
 @pytest.mark.parametrize("data", JUNK)
-def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: bytes) -> None:
-    world = World()
+def test_whoever_begins_with_something_else_is_hung_up_on(world: World, data: bytes) -> None:
     for pieces in ([data], [data[i : i + 1] for i in range(len(data))]):
         peer = world.connect()
         for piece in pieces:
             peer.send(piece)
         assert peer.is_hung_up
         assert peer.bytes_heard() == b""
-    assert world.service.unreadable == 2
-    assert world.jobs() == []
+    assert (world.service.unreadable, world.jobs()) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -52,19 +51,13 @@ def test_whoever_begins_with_something_else_is_hung_up_on_without_a_word(data: b
         b"\0RES\0\0\0\5" + struct.pack(">I", crc32(b"abcd\x09")) + b"abcd\x09",
     ],
 )
-def test_a_frame_that_is_none_ends_the_connection_and_what_came_before_it_counts(
-    data: bytes,
-) -> None:
-    world = World()
-    peer = world.client()
+def test_what_came_before_a_wrong_frame_counts(world: World, peer: Puppet, data: bytes) -> None:
     peer.send(peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + data)
     assert peer.is_hung_up
-    assert peer.words() == [p.SUCCESS]
-    assert len(world.jobs()) == 1
+    assert (peer.words(), len(world.jobs())) == ([p.SUCCESS], 1)
 
 
-def test_a_worker_that_goes_wrong_loses_its_jobs_to_others() -> None:
-    world = World()
+def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None:
     world.client().submit("f", "n")
     worker = world.worker("f")
     worker.grab()
@@ -74,9 +67,7 @@ def test_a_worker_that_goes_wrong_loses_its_jobs_to_others() -> None:
     assert world.worker("f").grab().name == "n"
 
 
-def test_a_worker_may_submit_a_job_for_itself_and_go_wrong_in_one_breath() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_a_worker_may_submit_for_itself_and_go_wrong_at_once(worker: Puppet, world: World) -> None:
     worker.say(p.GRAB_JOB)
     worker.send(worker.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + b"junk")
     assert worker.is_hung_up
@@ -85,8 +76,7 @@ def test_a_worker_may_submit_a_job_for_itself_and_go_wrong_in_one_breath() -> No
 
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
-def test_arguments_of_every_command_may_be_anything(dialect: str) -> None:
-    world = World()
+def test_arguments_of_every_command_may_be_anything(world: World, dialect: str) -> None:
     rng = random.Random(5)
     good = packed("f", "n", b"abc")
     for command in range(36):
@@ -115,9 +105,7 @@ def test_random_frames_never_raise() -> None:
     assert world.client().word(p.PING) == p.PONG
 
 
-def test_half_a_frame_is_not_looked_at_again_for_each_piece_that_comes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts = 0
     cut = CrcFrames.cut
 
@@ -146,9 +134,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     assert len(peer.heard()) == 95
 
 
-def test_a_list_takes_a_turn_of_its_own() -> None:
-    world = World()
-    peer = world.client()
+def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
     peer.world.engine.received(peer.link, peer.message(p.STATUS, b"", b"list") * 20)
     world.engine.turn(world.now)
     assert world.service.commands == 1
@@ -156,8 +142,7 @@ def test_a_list_takes_a_turn_of_its_own() -> None:
     assert len(peer.heard()) == 20
 
 
-def test_functions_and_names_are_bounded() -> None:
-    world = World()
+def test_functions_and_names_are_bounded(world: World) -> None:
     worker = world.worker()
     for number in range(1_024):
         worker.say(p.CAN_DO, str8(f"f{number}"))
@@ -167,23 +152,19 @@ def test_functions_and_names_are_bounded() -> None:
     old.say(p.CAN_DO, b"f" * 1_025)
     assert old.words() == [p.UNKNOWN]
     for number in range(12_000):
-        world.service.note_func(f"g{number}", worker.conversation, False)
+        world.service.note_func(f"g{number}", worker.conversation.worker, False)
     assert len(world.service.funcs) == 10_000
 
 
-def test_a_stranger_that_says_nothing_is_hung_up_on() -> None:
-    world = World()
+def test_a_stranger_that_says_nothing_is_hung_up_on(world: World) -> None:
     silent, half = world.connect(), world.connect()
     half.send(b"\0REQ\0\0")
     world.pass_time(7_000)
-    assert silent.is_hung_up
-    assert half.is_hung_up
+    assert (silent.is_hung_up, half.is_hung_up) == (True, True)
     assert world.now > START
 
 
-def test_a_frame_that_is_never_finished_is_not_waited_for() -> None:
-    world = World()
-    peer = world.client()
+def test_a_frame_that_is_never_finished_is_not_waited_for(world: World, peer: Puppet) -> None:
     peer.send(b"\0REQ\0\1")
     world.pass_time(40_000, step=500)
     assert peer.is_hung_up

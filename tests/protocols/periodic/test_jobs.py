@@ -8,21 +8,19 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
-from franca.protocols.periodic.service import PeriodicSettings
-from tests.protocols.periodic.puppet import BIN, NOW_S, World
+from franca.protocols.periodic.settings import PeriodicSettings
+from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import CRC, DOC, packed, str8
+from tests.support.periodic import BIN, CRC, DOC, packed, str8
 
 BOTH = pytest.mark.parametrize("dialect", [CRC, DOC])
 DROPPING = PeriodicSettings(submit_while_running="drop")
 
 
 @BOTH
-def test_a_job_is_durable_before_success(dialect: str) -> None:
-    world = World()
+def test_a_job_is_durable_before_success(world: World, dialect: str) -> None:
     client = world.client(dialect)
-    assert client.submit("f", "n", b"abc") == p.SUCCESS
-    assert client.waited_for_commit
+    assert (client.submit("f", "n", b"abc"), client.waited_for_commit) == (p.SUCCESS, True)
     (job,) = world.jobs()
     assert (job.queue, job.name, job.body, job.origin) == ("f", "n", b"abc", "periodic")
     world.crash()
@@ -30,9 +28,8 @@ def test_a_job_is_durable_before_success(dialect: str) -> None:
 
 
 @BOTH
-def test_submitting_a_name_again_replaces_what_waits(dialect: str) -> None:
+def test_submitting_a_name_again_replaces_what_waits(world: World, dialect: str) -> None:
     # Facts, section 7, case 3: SUBMIT while pending -> new workload wins.
-    world = World()
     client = world.client(dialect)
     client.submit("f", "n", b"old", at=NOW_S + 60, count=1, timeout=5)
     client.submit("f", "n", b"new", count=2)
@@ -42,13 +39,11 @@ def test_submitting_a_name_again_replaces_what_waits(dialect: str) -> None:
     job = worker.grab()
     assert (job.workload, job.count) == (b"new", 2)
     assert job.timeout == (600 if dialect == p.CRC else 0)
-    assert worker.grab().name == "m"
-    assert len(world.jobs()) == 3
+    assert (worker.grab().name, len(world.jobs())) == ("m", 3)
 
 
 @BOTH
-def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(dialect: str) -> None:
-    world = World()
+def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(world: World, dialect: str) -> None:
     client, worker = world.client(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", b"old")
     old = worker.grab()
@@ -63,9 +58,7 @@ def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(dialect: str) -> N
     assert world.jobs() == []
 
 
-def test_a_submit_while_the_job_runs_survives_a_kill() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_a_submit_in_a_run_survives_a_kill(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n", b"old")
     worker.grab()
     client.submit("f", "n", b"new")
@@ -86,13 +79,11 @@ def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> No
     worker.done(job)
     worker.heard()
     worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
-    assert world.jobs() == []
+    assert (worker.assigned(), world.jobs()) == ([], [])
 
 
 @BOTH
-def test_a_job_waits_for_its_time(dialect: str) -> None:
-    world = World()
+def test_a_job_waits_for_its_time(world: World, dialect: str) -> None:
     client, worker = world.client(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", at=NOW_S + 5)
     client.submit("f", "past", at=NOW_S - 1_000)
@@ -107,8 +98,7 @@ def test_a_job_waits_for_its_time(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("at", [-1, -(1 << 63), (1 << 63) - 1, 253_402_300_800])
-def test_any_moment_can_be_said(at: int) -> None:
-    world = World()
+def test_any_moment_can_be_said(world: World, at: int) -> None:
     assert world.client().submit("f", "n", at=at) == p.SUCCESS
     (job,) = world.jobs()
     assert job.state is (State.READY if at < 0 else State.WAITING)
@@ -116,8 +106,7 @@ def test_any_moment_can_be_said(at: int) -> None:
 
 
 @BOTH
-def test_a_failed_job_is_run_again_a_second_later_as_often_as_it_takes(dialect: str) -> None:
-    world = World()
+def test_a_failed_job_is_run_again_a_second_later_each_time(world: World, dialect: str) -> None:
     client, worker = world.client(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", count=3)
     for _ in range(30):
@@ -134,8 +123,7 @@ def test_a_failed_job_is_run_again_a_second_later_as_often_as_it_takes(dialect: 
     assert len(world.jobs()) == 1
 
 
-def test_a_job_whose_worker_vanished_is_run_again_a_second_later() -> None:
-    world = World()
+def test_a_job_whose_worker_vanished_is_run_again_a_second_later(world: World) -> None:
     client, worker, other = world.client(), world.worker("f"), world.worker("f")
     client.submit("f", "n")
     worker.grab()
@@ -147,8 +135,7 @@ def test_a_job_whose_worker_vanished_is_run_again_a_second_later() -> None:
     assert [job.name for job in other.assigned()] == ["n"]
 
 
-def test_after_ten_unclean_ends_a_job_is_dead() -> None:
-    world = World()
+def test_after_ten_unclean_ends_a_job_is_dead(world: World) -> None:
     world.client().submit("f", "n")
     for _ in range(10):
         worker = world.worker("f")
@@ -159,8 +146,7 @@ def test_after_ten_unclean_ends_a_job_is_dead() -> None:
     assert job.state is State.DEAD
 
 
-def test_a_run_ends_with_its_timeout_and_the_job_is_run_again() -> None:
-    world = World()
+def test_a_run_ends_with_its_timeout_and_the_job_is_run_again(world: World) -> None:
     client, worker, other = world.client(), world.worker("f"), world.worker("f")
     client.submit("f", "n", timeout=5)
     worker.grab()
@@ -169,8 +155,7 @@ def test_a_run_ends_with_its_timeout_and_the_job_is_run_again() -> None:
     assert other.assigned() == []
     world.pass_time(3_100)
     (job,) = other.assigned()
-    assert job.timeout == 5
-    assert not worker.is_hung_up
+    assert (job.timeout, worker.is_hung_up) == (5, False)
 
 
 @pytest.mark.parametrize("dialect", ["doc", "text", "bin"])
@@ -194,8 +179,7 @@ def test_in_an_older_dialect_a_job_without_a_timeout_has_none(dialect: str) -> N
     assert p.JOB_ASSIGN in second.words(), "the first is gone"
 
 
-def test_in_todays_dialect_a_job_without_a_timeout_has_the_servers() -> None:
-    world = World()
+def test_in_todays_dialect_a_job_without_a_timeout_has_the_servers(world: World) -> None:
     first, second = world.worker("f"), world.worker("f")
     world.client().submit("f", "n")
     assert first.grab().timeout == 600
@@ -208,8 +192,7 @@ def test_in_todays_dialect_a_job_without_a_timeout_has_the_servers() -> None:
     assert p.JOB_ASSIGN in second.words()
 
 
-def test_work_done_after_the_timeout_counts_while_nobody_else_was_given_the_job() -> None:
-    world = World()
+def test_work_done_after_the_timeout_counts_while_nobody_else_has_the_job(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n", timeout=1)
     job = worker.grab()
@@ -219,8 +202,7 @@ def test_work_done_after_the_timeout_counts_while_nobody_else_was_given_the_job(
     assert world.jobs() == []
 
 
-def test_work_done_after_the_timeout_does_not_count_when_another_runs_the_job() -> None:
-    world = World()
+def test_work_done_after_the_timeout_does_not_count_when_another_runs_the_job(world: World) -> None:
     client, worker, other = world.client(), world.worker("f"), world.worker("f")
     client.submit("f", "n", timeout=1)
     job = worker.grab()
@@ -235,8 +217,7 @@ def test_work_done_after_the_timeout_does_not_count_when_another_runs_the_job() 
     assert world.jobs() == []
 
 
-def test_nobody_settles_what_another_holds() -> None:
-    world = World()
+def test_nobody_settles_what_another_holds(world: World) -> None:
     client, worker, thief = world.client(), world.worker("f"), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
@@ -251,8 +232,7 @@ def test_nobody_settles_what_another_holds() -> None:
 
 
 @BOTH
-def test_a_job_put_off_comes_again_with_its_counter_moved(dialect: str) -> None:
-    world = World()
+def test_a_job_put_off_comes_again_with_its_counter_moved(world: World, dialect: str) -> None:
     client, worker = world.client(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", b"w", count=5, timeout=9)
     worker.later(worker.grab(), 3, 2)
@@ -271,9 +251,7 @@ def test_a_job_put_off_comes_again_with_its_counter_moved(dialect: str) -> None:
     assert worker.grab().count == -13
 
 
-def test_a_delay_of_any_length_can_be_said() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_a_delay_of_any_length_can_be_said(world: World, client: Puppet, worker: Puppet) -> None:
     for delay in ((1 << 63) - 1, -(1 << 63)):
         client.submit("f", "n")
         worker.later(worker.grab(), delay)
@@ -299,8 +277,7 @@ def test_remove_ends_a_job_wherever_it_is(dialect: str) -> None:
     assert len(world.jobs()) == 6
 
 
-def test_names_of_any_bytes_are_kept_apart_and_come_back() -> None:
-    world = World()
+def test_names_of_any_bytes_are_kept_apart_and_come_back(world: World) -> None:
     client, worker = world.client(), world.worker()
     names = [b"\xff\xfe", "ÿþ".encode(), "\ufffdÿþ".encode(), b"\0", b"\\xff\\xfe", b"n" * 255]
     worker.say(p.CAN_DO, str8(b"\xfef"))
@@ -325,8 +302,7 @@ def test_a_job_that_is_too_large_is_refused_and_the_connection_goes_on() -> None
     assert client.submit("f", "n", b"x" * 100) == p.SUCCESS
 
 
-def test_a_full_disk_refuses_jobs_and_lets_running_ones_end() -> None:
-    world = World()
+def test_a_full_disk_refuses_jobs_and_lets_running_ones_end(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
@@ -337,9 +313,7 @@ def test_a_full_disk_refuses_jobs_and_lets_running_ones_end() -> None:
     assert world.jobs() == []
 
 
-def test_a_job_of_another_protocol_is_run_under_a_name_of_its_own() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_a_job_of_another_protocol_is_run_under_its_own_name(worker: Puppet, world: World) -> None:
     for name, body in (("same", b"1"), ("same", b"2"), ("", b"3"), ("x" * 300, b"4")):
         world.broker.submit(NewJob("f", "kind", body, Policy(lease_ms=60_000), name), world.now)
     jobs = [worker.grab() for _ in range(4)]
@@ -351,17 +325,15 @@ def test_a_job_of_another_protocol_is_run_under_a_name_of_its_own() -> None:
     assert world.jobs() == []
 
 
-def test_what_a_lost_worker_means_is_the_jobs_own_affair() -> None:
-    world = World()
+def test_what_a_lost_worker_means_is_the_jobs_own_affair(world: World) -> None:
     first, second = world.worker("f"), world.worker("f")
-    world.broker.submit(NewJob("f", "f", b"theirs", Policy(failures=0), "j1"), world.now)
+    world.broker.submit(NewJob("f", "f", b"theirs", Policy(max_failures=0), "j1"), world.now)
     assert first.grab().workload == b"theirs"
     first.hang_up()
     assert second.grab().workload == b"theirs"
 
 
-def test_a_faktory_job_shows_its_arguments() -> None:
-    world = World()
+def test_a_faktory_job_shows_its_arguments(world: World) -> None:
     worker = world.worker("default")
     body = b'{"jid":"j1","args":[1,"two"]}'
     world.broker.submit(
@@ -370,9 +342,7 @@ def test_a_faktory_job_shows_its_arguments() -> None:
     assert worker.grab().workload == b'[1,"two"]'
 
 
-def test_a_later_step_changes_nothing_of_a_strangers_job() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_a_later_step_changes_nothing_of_a_strangers_job(world: World, worker: Puppet) -> None:
     new = NewJob("f", "f", b"", Policy(), "j1", extra=b"theirs")
     world.broker.submit(new, world.now)
     worker.later(worker.grab(), 0, 5)
@@ -380,10 +350,8 @@ def test_a_later_step_changes_nothing_of_a_strangers_job() -> None:
     assert worker.grab().count == 0
 
 
-def test_a_reply_in_the_old_way_of_a_counter_is_read() -> None:
+def test_a_reply_in_the_old_way_of_a_counter_is_read(client: Puppet, worker: Puppet) -> None:
     """The step is signed in sixteen bits."""
-    world = World()
-    client, worker = world.client(), world.worker("f")
     client.submit("f", "n", count=1)
     job = worker.grab()
     worker.say(p.SCHED_LATER, job.handle + struct.pack(">qH", 0, 0xFFFF))
@@ -391,8 +359,7 @@ def test_a_reply_in_the_old_way_of_a_counter_is_read() -> None:
 
 
 @BOTH
-def test_a_job_is_given_only_once_the_disk_knows_who_has_it(dialect: str) -> None:
-    world = World()
+def test_a_job_is_given_only_once_the_disk_knows_who_has_it(world: World, dialect: str) -> None:
     world.client().submit("f", "n")
     worker = world.worker("f", dialect=dialect)
     worker.waited_for_commit = False
@@ -405,17 +372,15 @@ def test_a_job_is_given_only_once_the_disk_knows_who_has_it(dialect: str) -> Non
     assert worker.waited_for_commit is (dialect == CRC)
 
 
-def test_a_name_does_not_meet_the_key_of_another_protocol() -> None:
-    world = World()
+def test_a_name_does_not_meet_the_key_of_another_protocol(world: World) -> None:
     world.broker.submit(NewJob("f", "f", b"theirs", Policy(), "h", key="n"), world.now)
     world.client().submit("f", "n", b"ours")
     assert sorted(job.body for job in world.jobs()) == [b"ours", b"theirs"]
 
 
-def test_a_worker_that_vanishes_does_not_fail_a_job_whose_protocol_would_not() -> None:
+def test_a_worker_that_vanishes_does_not_fail_a_job_whose_protocol_would_not(world: World) -> None:
     """What follows from a lost worker is the job's own policy, not the worker's protocol's."""
-    world = World()
-    world.broker.submit(NewJob("f", "f", b"", Policy(failures=0, losses=3), "h"), world.now)
+    world.broker.submit(NewJob("f", "f", b"", Policy(max_failures=0, max_losses=3), "h"), world.now)
     worker = world.worker("f")
     worker.grab()
     worker.hang_up()

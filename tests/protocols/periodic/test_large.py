@@ -16,10 +16,11 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.bodies import JSON_ARGS, as_bytes
 from franca.protocols.periodic import jobs
-from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
-from franca.protocols.periodic.shared import BULK_BYTES, MANY, Shared, factor_of, joined
-from franca.protocols.periodic.speech import Assignment, Speech
-from franca.protocols.periodic.text import DocSpeech, TextSpeech
+from franca.protocols.periodic.binary import BinaryDialect, CrcDialect
+from franca.protocols.periodic.crc import BULK_BYTES, MANY, Shared
+from franca.protocols.periodic.jobs import Dialect
+from franca.protocols.periodic.messages import Assignment
+from franca.protocols.periodic.text import DocDialect, TextDialect
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.protocols.periodic.test_between import binary_pair, old_job
 from tests.support import periodic as p
@@ -30,8 +31,8 @@ FUNCS = 5_000
 
 @given(st.binary(max_size=40), st.binary(max_size=3_000))
 def test_a_crc_of_two_parts_follows_from_theirs(front: bytes, data: bytes) -> None:
-    assert joined(crc32(front), crc32(data), factor_of(len(data))) == crc32(front + data)
     assert Shared(data).crc_behind(front) == crc32(front + data)
+    assert Shared(b"", len(data), crc32(data)).crc_behind(front) == crc32(front + data)
 
 
 def test_a_crc_for_very_many_is_the_same() -> None:
@@ -49,9 +50,7 @@ def unsent(world: World, *peers: Puppet) -> list[list[bytes]]:
     return [list(peer.link.out) for peer in peers]
 
 
-def test_all_who_wait_for_a_large_result_are_sent_the_same_bytes() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_all_who_wait_for_a_large_result_get_the_same_bytes(worker: Puppet, world: World) -> None:
     clients = [world.client() for _ in range(5)]
     for client in clients:
         client.run_job("f", "n", timeout=60)
@@ -69,8 +68,7 @@ def test_all_who_wait_for_a_large_result_are_sent_the_same_bytes() -> None:
         assert (answer.command, answer.data) == (p.DATA, result)
 
 
-def test_a_large_piece_of_a_stream_is_shared_too() -> None:
-    world = World()
+def test_a_large_piece_of_a_stream_is_shared_too(world: World) -> None:
     worker, clients = world.worker("f"), [world.client(), world.client()]
     for client in clients:
         assert client.word(p.RECV_DATA, packed("f", "n")) == p.SUCCESS
@@ -101,8 +99,7 @@ def test_a_large_result_in_the_dialect_of_2018() -> None:
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 @pytest.mark.parametrize("size", [BULK_BYTES - 1, BULK_BYTES, BULK_BYTES + 1])
-def test_a_large_workload_arrives_whole(dialect: str, size: int) -> None:
-    world = World()
+def test_a_large_workload_arrives_whole(world: World, dialect: str, size: int) -> None:
     workload = b"w" * size
     world.client(dialect).submit("f", "n", workload, count=2, timeout=9)
     worker = world.worker("f", dialect=dialect)
@@ -111,8 +108,7 @@ def test_a_large_workload_arrives_whole(dialect: str, size: int) -> None:
     assert worker.waited_for_commit
 
 
-def test_a_broadcast_of_a_large_job_is_one_copy() -> None:
-    world = World()
+def test_a_broadcast_of_a_large_job_is_one_copy(world: World) -> None:
     workers = [world.connect().register(p.WORKER) for _ in range(3)]
     for worker in workers:
         assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
@@ -126,8 +122,7 @@ def test_a_broadcast_of_a_large_job_is_one_copy() -> None:
     assert (len(large), len({id(piece) for piece in large})) == (3, 1)
 
 
-def test_a_job_of_another_protocol_for_all_workers_is_written_once() -> None:
-    world = World()
+def test_a_job_of_another_protocol_for_all_workers_is_written_once(world: World) -> None:
     workers = [world.connect().register(p.WORKER) for _ in range(3)]
     for worker in workers:
         assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
@@ -137,13 +132,10 @@ def test_a_job_of_another_protocol_for_all_workers_is_written_once() -> None:
     world.broker.submit(NewJob("f", "f", b'["%b"]' % text, Policy(), media=JSON_ARGS), world.now)
     world.engine.deliver(world.now)
     large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
-    assert len(large) == 3
-    assert len({id(piece) for piece in large}) == 1
-    assert large[0] == text
+    assert (len(large), len({id(piece) for piece in large}), large[0]) == (3, 1, text)
 
 
-def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere() -> None:
-    world = World()
+def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere(world: World) -> None:
     worker, client = world.worker("f"), world.client()
     client.submit("f", "n", b"w" * BULK_BYTES)
     assert worker.grab().name == "n"
@@ -159,8 +151,7 @@ def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere() -> Non
 
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
-def test_a_large_message_is_all_that_one_gets_of_a_turn(dialect: str) -> None:
-    world = World()
+def test_a_large_message_is_all_that_one_gets_of_a_turn(world: World, dialect: str) -> None:
     client = world.client(dialect)
     body = b"w" * (2 << 20)
     job = packed("f", "n", body)
@@ -181,15 +172,12 @@ def test_a_large_message_is_all_that_one_gets_of_a_turn(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 9, 1 << 20])
-def test_a_large_message_whose_crc_is_wrong_ends_the_connection(at: int) -> None:
-    world = World()
-    client = world.client()
+def test_a_large_message_with_a_wrong_crc_is_the_end(client: Puppet, world: World, at: int) -> None:
     frame = bytearray(client.message(p.SUBMIT_JOB, packed("f", "n", bytes(2 << 20)), b"7777"))
     frame[at] ^= 1
     for start in range(0, len(frame), 1 << 20):
         client.send(bytes(frame[start : start + (1 << 20)]))
-    assert client.is_hung_up
-    assert world.jobs() == []
+    assert (client.is_hung_up, world.jobs()) == (True, [])
 
 
 # -- listings ------------------------------------------------------------------------------------
@@ -225,8 +213,7 @@ def test_a_long_listing_is_made_in_slices_and_others_are_served_in_between() -> 
     status, ping = client.heard()
     assert (status.msgid, ping.msgid) == (b"stat", b"ping")
     lines = status.data.split(b"\n")
-    assert len(lines) == FUNCS
-    assert lines[0].startswith(b"f00000,0,1,0,0,")
+    assert (len(lines), lines[0].startswith(b"f00000,0,1,0,0,")) == (FUNCS, True)
     assert lines == sorted(lines)
 
 
@@ -252,13 +239,11 @@ def test_who_leaves_during_a_listing_harms_nobody() -> None:
 # -- dumps ---------------------------------------------------------------------------------------
 
 
-def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump() -> None:
-    world = World()
+def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump(world: World) -> None:
     old = world.client(DOC)
     assert old.submit("f" * 300, "n") == p.SUCCESS
     client = world.client()
-    assert client.word(p.DUMP) == p.UNKNOWN
-    assert not client.is_hung_up
+    assert (client.word(p.DUMP), client.is_hung_up) == (p.UNKNOWN, False)
     old.say(p.DUMP)
     assert b"f" * 300 in old.heard()[0].data
 
@@ -287,8 +272,7 @@ def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
     for number in range(8):
         client.submit("f", f"n{number}", bytes(8_000))
     world.service.dump_bytes = 50_000  # what another has gathered
-    assert client.word(p.DUMP) == p.UNKNOWN
-    assert world.service.dump_bytes == 50_000
+    assert (client.word(p.DUMP), world.service.dump_bytes) == (p.UNKNOWN, 50_000)
     world.service.dump_bytes = 0
     assert client.word(p.DUMP) == p.DATA
     leaver = world.client()
@@ -298,9 +282,7 @@ def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
     assert world.service.dump_bytes == 0
 
 
-def test_a_load_of_large_jobs_is_taken_in_by_bytes_too() -> None:
-    world = World()
-    client = world.client()
+def test_a_load_of_large_jobs_is_taken_in_by_bytes_too(world: World, client: Puppet) -> None:
     jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(20)]
     args = len(jobs).to_bytes(8) + b"".join(jobs)
     world.engine.received(client.link, client.message(p.LOAD, args, b"load"))
@@ -310,8 +292,7 @@ def test_a_load_of_large_jobs_is_taken_in_by_bytes_too() -> None:
         turns += 1
     assert turns >= 5
     world.run()
-    assert client.words() == [p.SUCCESS]
-    assert len(world.jobs()) == 20
+    assert (client.words(), len(world.jobs())) == ([p.SUCCESS], 20)
 
 
 # -- workers that are given large jobs -----------------------------------------------------------
@@ -331,10 +312,7 @@ def offering(world: World, dialect: str) -> Puppet:
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 @pytest.mark.parametrize("size", [20_000, 100_000, 700_000])
-def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(
-    dialect: str, size: int
-) -> None:
-    world = World()
+def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size: int) -> None:
     worker, client = offering(world, dialect), world.client()
     count = 4_000_000 // size
     for number in range(count):
@@ -348,8 +326,7 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(
     assert len([m for m in worker.heard() if m.command == p.JOB_ASSIGN]) == min(count, 64)
 
 
-def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once() -> None:
-    world = World()
+def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world: World) -> None:
     worker, client = offering(world, CRC), world.client()
     worker.send(grabs(worker))
     worker.heard()
@@ -362,9 +339,7 @@ def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once() -> N
     assert len(worker.assigned()) == 30
 
 
-def test_jobs_are_written_in_json_a_little_in_each_tick_for_all_workers_together(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.periodic.service.WRITTEN_A_TICK", 500_000)
     world = World()
     workers, client = [offering(world, DOC) for _ in range(6)], world.client()
@@ -375,21 +350,19 @@ def test_jobs_are_written_in_json_a_little_in_each_tick_for_all_workers_together
         client.submit("f", f"n{number}", b"\1" * 50_000)
     for worker in workers[1:]:
         world.engine.received(worker.link, grabs(worker)[:100])
-    before = world.broker.leased
+    before = world.broker.leases.count
     world.engine.turn(world.now)
-    assert world.broker.leased - before <= 2, "a job takes six times its bytes"
+    assert world.broker.leases.count - before <= 2, "a job takes six times its bytes"
     world.run()
     assert world.service.written <= 800_000
     assert not world.engine.has_input(), "nobody is asked again and again"
     world.pass_time(1_000)
-    assert world.broker.leased == 20
-    assert not world.service.put_off
+    assert (world.broker.leases.count, world.service.postponed) == (20, {})
     heard = [message for worker in workers for message in worker.heard()]
     assert len([m for m in heard if m.command == p.JOB_ASSIGN]) == 20
 
 
-def test_a_job_that_cannot_be_written_now_goes_to_a_worker_that_takes_it_as_it_is() -> None:
-    world = World()
+def test_a_job_that_cannot_be_written_goes_to_who_takes_it_as_it_is(world: World) -> None:
     slow, client = offering(world, DOC), world.client()
     slow.say(p.GRAB_JOB)
     quick = world.worker("f")
@@ -403,18 +376,16 @@ def test_a_job_that_cannot_be_written_now_goes_to_a_worker_that_takes_it_as_it_i
     assert [message.command for message in slow.heard()] == [p.JOB_ASSIGN]
 
 
-@pytest.mark.parametrize("speech", [CrcSpeech(), BinarySpeech(), TextSpeech(), DocSpeech()])
-def test_a_job_in_pieces_is_the_same_as_in_one(speech: Speech) -> None:
+@pytest.mark.parametrize("speech", [CrcDialect(), BinaryDialect(), TextDialect(), DocDialect()])
+def test_a_job_in_pieces_is_the_same_as_in_one(speech: Dialect) -> None:
     workload = b"w" * BULK_BYTES
     shown = Assignment(b"f::n", b"f", b"n", workload, NOW_S, 3, 60, 7)
-    pieces = speech.assign_in_pieces(b"0001", shown, Shared(workload))
-    assert b"".join(pieces) == speech.assign(b"0001", shown)
+    pieces = speech.assign(b"0001", shown, Shared(workload))
+    assert b"".join(pieces) == b"".join(speech.assign(b"0001", shown))
     assert any(piece is workload for piece in pieces) is not speech.writes_anew
 
 
-def test_a_job_that_is_given_another_name_is_rendered_once() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_a_job_that_is_given_another_name_is_rendered_once(world: World, worker: Puppet) -> None:
     for _ in range(2):
         new = NewJob("f", "kind", b'["x"]', Policy(), "same", JSON_ARGS)
         world.broker.submit(new, world.now)

@@ -12,8 +12,8 @@ from franca.core.errors import Refused
 from franca.core.limits import Limits
 from franca.core.names import text_of
 from franca.protocols.periodic import text
-from franca.protocols.periodic.binary import BinarySpeech, CrcSpeech
-from franca.protocols.periodic.text import JSON_BYTES_MAX, DocSpeech, TextSpeech
+from franca.protocols.periodic.binary import BinaryDialect, CrcDialect
+from franca.protocols.periodic.text import JSON_BYTES_MAX, DocDialect, TextDialect
 from tests.protocols.periodic.puppet import World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, SEPARATOR, str8
@@ -64,8 +64,7 @@ def test_a_name_that_is_too_long_is_refused_unread(
     peer.bytes_heard()
     assert peer.word(command, args) == p.UNKNOWN
     assert max(read, default=0) <= 1_024
-    assert not world.jobs()
-    assert not world.broker.queues
+    assert (world.jobs(), world.broker.queues) == ([], {})
 
 
 def test_how_long_a_name_may_be_is_the_servers_to_say() -> None:
@@ -78,28 +77,28 @@ def test_how_long_a_name_may_be_is_the_servers_to_say() -> None:
 @pytest.mark.parametrize(
     ("speech", "verb", "made"),
     [
-        (DocSpeech(), "read_handle", lambda: b"1" * MANY + b"x"),
-        (DocSpeech(), "read_later", lambda: bytes(MANY)),
-        (TextSpeech(), "read_handle", lambda: bytes(MANY)),
-        (TextSpeech(), "read_later", lambda: b"f::n" + SEPARATOR + bytes(MANY)),
-        (TextSpeech(), "read_task", lambda: bytes(MANY)),
-        (TextSpeech(), "read_func", lambda: b"\xff" * MANY),
-        (TextSpeech(), "read_tasks", lambda: b" " * MANY),
-        (TextSpeech(), "read_tasks", lambda: b'{"jobs":[ {' + (b'"%b"' % (b"x" * 3_000_000)) * 10),
-        (TextSpeech(), "read_tasks", lambda: b'{"jobs":[ {}' + b" " * MANY),
-        (CrcSpeech(), "read_lock", lambda: str8("l") + bytes(MANY)),
-        (CrcSpeech(), "read_unlock", lambda: str8("l") + bytes(MANY)),
-        (BinarySpeech(), "read_handle", lambda: str8("f::n") + bytes(MANY)),
+        (DocDialect(), "read_handle", lambda: b"1" * MANY + b"x"),
+        (DocDialect(), "read_later", lambda: bytes(MANY)),
+        (TextDialect(), "read_handle", lambda: bytes(MANY)),
+        (TextDialect(), "read_later", lambda: b"f::n" + SEPARATOR + bytes(MANY)),
+        (TextDialect(), "read_job", lambda: bytes(MANY)),
+        (TextDialect(), "read_func", lambda: b"\xff" * MANY),
+        (TextDialect(), "read_jobs", lambda: b" " * MANY),
+        (TextDialect(), "read_jobs", lambda: b'{"jobs":[ {' + (b'"%b"' % (b"x" * 3_000_000)) * 10),
+        (TextDialect(), "read_jobs", lambda: b'{"jobs":[ {}' + b" " * MANY),
+        (CrcDialect(), "read_lock", lambda: str8("l") + bytes(MANY)),
+        (CrcDialect(), "read_unlock", lambda: str8("l") + bytes(MANY)),
+        (BinaryDialect(), "read_handle", lambda: str8("f::n") + bytes(MANY)),
     ],
 )
 def test_what_is_far_too_long_takes_no_longer_than_to_see_that_it_is(
-    speech: TextSpeech | CrcSpeech, verb: str, made: Callable[[], bytes]
+    speech: TextDialect | CrcDialect, verb: str, made: Callable[[], bytes]
 ) -> None:
     args = made()
     began = time.thread_time()
     try:
         found = getattr(speech, verb)(args)
-        if verb == "read_tasks":
+        if verb == "read_jobs":
             list(found)
     except Refused:
         pass
@@ -107,11 +106,11 @@ def test_what_is_far_too_long_takes_no_longer_than_to_see_that_it_is(
 
 
 def test_fields_are_read_to_their_last_byte_and_a_workload_may_be_anything() -> None:
-    speech = TextSpeech()
+    speech = TextDialect()
     names = [b"f" * 1_024, b"n" * 1_024]
     workload = SEPARATOR.join([b"", b"w" * 5_000, b""])
     fields = [*names, b"  123456789012345678", b"-7", workload]
-    task = speech.read_task(SEPARATOR.join(fields))
+    task = speech.read_job(SEPARATOR.join(fields))
     assert (task.func.encode(), task.name.encode()) == tuple(names)
     assert (task.sched_at, task.count, task.workload) == (123456789012345678, -7, workload)
     handle = b"::".join(names)
@@ -124,5 +123,5 @@ def test_fields_are_read_to_their_last_byte_and_a_workload_may_be_anything() -> 
 def test_a_job_in_json_may_have_as_much_as_one_may_and_so_may_the_next() -> None:
     front, back = b'{"func":"f","name":"n","workload":"', b'"}'
     job = front + b"w" * (JSON_BYTES_MAX - len(front + back)) + back
-    tasks = DocSpeech().read_tasks(b'{"jobs":[%b,%b]}' % (job, job))
+    tasks = DocDialect().read_jobs(b'{"jobs":[%b,%b]}' % (job, job))
     assert [task.size for task in tasks] == [JSON_BYTES_MAX] * 2

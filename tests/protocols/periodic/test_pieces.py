@@ -6,7 +6,6 @@ import pytest
 
 from franca.core.events import Event, Granted
 from franca.core.model import Demand, Millis, OnHangUp, Session
-from franca.protocols.conversation import Conversation
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, Message, packed, str8
@@ -42,9 +41,7 @@ def heard_by(worker: Puppet, pieces: list[bytes]) -> tuple[list[Message], object
 
 
 @pytest.mark.parametrize(("dialect", "talk"), [t[1:] for t in TALKS], ids=[t[0] for t in TALKS])
-def test_messages_in_one_piece_mean_what_they_mean_one_by_one(
-    dialect: str, talk: tuple[Said, ...]
-) -> None:
+def test_messages_in_one_piece_act_as_one_by_one(dialect: str, talk: tuple[Said, ...]) -> None:
     apart, together, halved = (World().worker("f", dialect=dialect) for _ in range(3))
     pieces = [apart.message(*said) for said in talk]
     expected = heard_by(apart, pieces)
@@ -92,28 +89,18 @@ def test_a_worker_asks_again_before_the_clients_next_message_is_read() -> None:
     assert b"f,1,2,2,0" in next(m.data for m in found[0][1] if m.msgid == b"stat")
 
 
-class Stranger(Conversation):
+class Stranger:
     """A connection of some other protocol."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int]] = []
 
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         assert isinstance(event, Granted)
         self.told.append((session.holder, event.job.id))
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        return False
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        pass
-
-    def unread(self) -> int:
-        return 0
-
-
-def test_other_protocols_are_told_by_the_engine_in_order() -> None:
-    world = World()
+def test_other_protocols_are_told_by_the_engine_in_order(world: World) -> None:
     stranger = Stranger()
     worker, client = world.worker("f"), world.client()
     sessions = [world.broker.open_session(name, OnHangUp.RETURN, stranger) for name in "ab"]

@@ -18,8 +18,7 @@ def broadcaster(world: World) -> Puppet:
     return worker
 
 
-def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it() -> None:
-    world = World()
+def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(world: World) -> None:
     one, two, three = (broadcaster(world) for _ in range(3))
     idle = world.worker()
     idle.say(p.BROADCAST, str8("f"))
@@ -35,10 +34,8 @@ def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it() 
         assert worker.words() == [p.SUCCESS]
 
 
-def test_a_grab_is_used_up_by_a_job_for_all() -> None:
-    world = World()
-    one, two = broadcaster(world), broadcaster(world)
-    client = world.client()
+def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
+    one, two, client = broadcaster(world), broadcaster(world), world.client()
     client.submit("f", "n")
     assert [len(w.assigned()) for w in (one, two)] == [1, 1]
     client.submit("f", "m")
@@ -48,10 +45,8 @@ def test_a_grab_is_used_up_by_a_job_for_all() -> None:
     assert [job.name for job in two.assigned()] == ["m"]
 
 
-def test_who_waits_for_a_job_for_all_hears_the_first_result() -> None:
-    world = World()
-    one, two = broadcaster(world), broadcaster(world)
-    client = world.client()
+def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> None:
+    one, two, client = broadcaster(world), broadcaster(world), world.client()
     client.run_job("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.done(jobs[1], b"two")
@@ -59,8 +54,7 @@ def test_who_waits_for_a_job_for_all_hears_the_first_result() -> None:
     assert [m.data for m in client.heard()] == [b"two"]
 
 
-def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off() -> None:
-    world = World()
+def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
     world.client().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
@@ -72,8 +66,7 @@ def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off() -> None:
     assert world.jobs(State.WAITING)
 
 
-def test_a_word_about_an_earlier_broadcast_changes_nothing() -> None:
-    world = World()
+def test_a_word_about_an_earlier_broadcast_changes_nothing(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
     world.client().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
@@ -86,8 +79,7 @@ def test_a_word_about_an_earlier_broadcast_changes_nothing() -> None:
     assert world.jobs(State.LEASED), "its run was over"
 
 
-def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either() -> None:
-    world = World()
+def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
     world.client().submit("f", "n", timeout=1)
     one.assigned()
@@ -103,9 +95,7 @@ def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either() -> None
     assert len(world.jobs()) == 1
 
 
-def test_ordinary_workers_of_the_function_have_a_job_alone() -> None:
-    world = World()
-    worker = world.worker("f")
+def test_ordinary_workers_of_the_function_have_a_job_alone(world: World, worker: Puppet) -> None:
     worker.say(p.GRAB_JOB)
     worker.heard()
     cast = broadcaster(world)
@@ -113,20 +103,17 @@ def test_ordinary_workers_of_the_function_have_a_job_alone() -> None:
     assert [len(w.assigned()) for w in (worker, cast)] == [1, 0]
 
 
-def test_nothing_is_left_of_workers_that_are_gone() -> None:
-    world = World()
+def test_nothing_is_left_of_workers_that_are_gone(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
     one.hang_up()
     two.say(p.CANT_DO, str8("f"))
-    assert not world.service.casts
+    assert not world.service.broadcasts
     world.client().submit("f", "n")
     assert world.jobs(State.READY)
 
 
-def test_runs_that_are_over_are_not_remembered_without_bound() -> None:
-    world = World()
-    one, two = broadcaster(world), broadcaster(world)
-    client = world.client()
+def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> None:
+    one, two, client = broadcaster(world), broadcaster(world), world.client()
     for number in range(9_000):
         client.send(client.message(p.SUBMIT_JOB, packed("f", f"n{number}"), b"subm"))
         (job,) = one.assigned()
@@ -135,14 +122,13 @@ def test_runs_that_are_over_are_not_remembered_without_bound() -> None:
             worker.say(p.GRAB_JOB, msgid=b"slot")
             worker.heard()
     client.heard()
-    assert len(two.conversation._held) <= 4_097
+    assert len(two.conversation.worker.runs.held) <= 4_097
 
 
 # -- locks --------------------------------------------------------------------------------------------
 
 
-def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again() -> None:
-    world = World()
+def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     for number in range(4):
         client.submit("f", f"n{number}")
@@ -165,8 +151,7 @@ def test_a_lock_is_let_go_when_its_run_is_over_however_it_ends() -> None:
         client.submit("f", "a")
         client.submit("f", "b")
         first, second = holder.grab(), worker.grab()
-        assert holder.acquire(first, "l")
-        assert not worker.acquire(second, "l")
+        assert (holder.acquire(first, "l"), worker.acquire(second, "l")) == (True, False)
         worker.say(p.GRAB_JOB)
         worker.heard()
         match how:
@@ -185,21 +170,17 @@ def test_a_lock_is_let_go_when_its_run_is_over_however_it_ends() -> None:
         assert worker.acquire(again, "l"), how
 
 
-def test_a_job_that_was_locked_out_is_nobodys_until_it_is_given_again() -> None:
-    world = World()
+def test_a_job_that_was_locked_out_is_nobodys_until_it_is_given_again(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "a")
     client.submit("f", "b")
     first, second = worker.grab(), worker.grab()
-    assert worker.acquire(first, "l")
-    assert not worker.acquire(second, "l")
+    assert (worker.acquire(first, "l"), worker.acquire(second, "l")) == (True, False)
     worker.done(second)
-    assert worker.words() == [p.SUCCESS]
-    assert {job.name for job in world.jobs()} == {"a", "b"}
+    assert (worker.words(), {job.name for job in world.jobs()}) == ([p.SUCCESS], {"a", "b"})
 
 
-def test_who_waits_for_a_job_that_was_locked_out_goes_on_waiting() -> None:
-    world = World()
+def test_who_waits_for_a_job_that_was_locked_out_goes_on_waiting(world: World) -> None:
     client, worker = world.client(), world.worker("f")
     client.submit("f", "a")
     first = worker.grab()
@@ -213,27 +194,21 @@ def test_who_waits_for_a_job_that_was_locked_out_goes_on_waiting() -> None:
     assert [(m.msgid, m.data) for m in client.heard()] == [(msgid, b"r")]
 
 
-def test_locked_jobs_are_pending_after_a_kill() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_locked_jobs_are_pending_after_a_kill(world: World, client: Puppet, worker: Puppet) -> None:
     client.submit("f", "a")
     client.submit("f", "b")
     first, second = worker.grab(), worker.grab()
-    assert worker.acquire(first, "l")
-    assert not worker.acquire(second, "l")
+    assert (worker.acquire(first, "l"), worker.acquire(second, "l")) == (True, False)
     world.crash()
     world.pass_time(61_000)
     worker = world.worker("f")
     assert {worker.grab().name, worker.grab().name} == {"a", "b"}
 
 
-def test_a_submit_over_a_locked_job_replaces_it() -> None:
-    world = World()
-    client, worker = world.client(), world.worker("f")
+def test_a_submit_over_a_locked_job_replaces_it(client: Puppet, worker: Puppet) -> None:
     client.submit("f", "a")
     client.submit("f", "b", b"old")
     first, second = worker.grab(), worker.grab()
-    assert worker.acquire(first, "l")
-    assert not worker.acquire(second, "l")
+    assert (worker.acquire(first, "l"), worker.acquire(second, "l")) == (True, False)
     client.submit("f", "b", b"new")
     assert worker.grab().workload == b"new"

@@ -9,9 +9,8 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.periodic import service, waits
-from franca.protocols.periodic.room import Budget, Share
-from franca.protocols.periodic.waits import NAMESAKES_MAX, Wait, Waits
+from franca.protocols.periodic import alarms, client_commands, service
+from franca.protocols.periodic.client_commands import NAMESAKES_MAX
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
@@ -47,8 +46,7 @@ def one_turn(world: World, peer: Puppet, *messages: bytes) -> None:
 # -- one answer for many ---------------------------------------------------------------------------
 
 
-def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more() -> None:
-    world = World()
+def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more(world: World) -> None:
     world.worker("f")
     client = world.client()
     say_many(client, p.RUN_JOB, *[packed("f", "n")] * (MANY + 2))
@@ -58,8 +56,7 @@ def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more() -> None
 
 
 @pytest.mark.parametrize("size", [700, 60_000])
-def test_what_goes_to_many_is_not_copied_for_each(size: int) -> None:
-    world = World()
+def test_what_goes_to_many_is_not_copied_for_each(world: World, size: int) -> None:
     worker, client, handle = followed(world)
     others = [world.client() for _ in range(3)]
     for other in others:
@@ -79,8 +76,7 @@ def test_what_goes_to_many_is_not_copied_for_each(size: int) -> None:
     assert [other.heard()[0].data for other in others] == [result] * 3
 
 
-def test_what_goes_to_one_alone_goes_out_in_one_piece() -> None:
-    world = World()
+def test_what_goes_to_one_alone_goes_out_in_one_piece(world: World) -> None:
     worker, client, handle = followed(world, 1)
     one_turn(world, worker, worker.message(p.WORK_DATA, handle + bytes(4_000), b"data"))
     assert len(client.link.out) == 1
@@ -94,9 +90,7 @@ def test_more_than_may_wait_unsent_is_not_said_to_one_at_once() -> None:
     assert client.link.closing
     assert any("at once" in notice.reason for notice in world.engine.notices)
     world.run()
-    assert client.is_hung_up
-    assert not worker.is_hung_up
-    assert not world.service.waits.taken
+    assert (client.is_hung_up, worker.is_hung_up, world.service.waits.taken) == (True, False, 0)
     assert not world.service.streams
 
 
@@ -110,8 +104,7 @@ def test_one_answer_of_any_size_may_be_said() -> None:
 # -- a share of a turn -----------------------------------------------------------------------------
 
 
-def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn() -> None:
-    world = World()
+def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn(world: World) -> None:
     worker, client, handle = followed(world)
     before = world.service.commands
     one_turn(world, worker, worker.message(p.WORK_DATA, handle + b"x", b"data") * 60)
@@ -120,10 +113,8 @@ def test_a_piece_that_many_hear_ends_its_workers_share_of_the_turn() -> None:
     assert len(client.heard()) == 60 * MANY
 
 
-def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(service, "TOLD_A_TICK", 3 * MANY)
+def test_beyond_so_many_pieces_workers_wait_for_a_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "SENT_A_TICK", 3 * MANY)
     world = World()
     worker, client, handle = followed(world)
     world.pass_time(100)
@@ -135,12 +126,10 @@ def test_beyond_so_many_pieces_workers_wait_for_the_next_tick(
     assert len(client.heard()) == 3 * MANY
     world.pass_time(50)
     assert len(client.heard()) == MANY
-    assert worker.words().count(p.SUCCESS) == 7
-    assert not world.service.put_off
+    assert (worker.words().count(p.SUCCESS), world.service.postponed) == (7, {})
 
 
-def test_workers_wait_for_a_client_that_does_not_take_its_stream_and_once_only() -> None:
-    world = World()
+def test_workers_wait_once_for_a_client_that_does_not_take_its_stream(world: World) -> None:
     worker, client, handle = followed(world, 1)
     client.link.full = True
     worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 3)
@@ -161,8 +150,7 @@ def test_workers_wait_for_a_client_that_does_not_take_its_stream_and_once_only()
     assert [m.data for m in client.heard()] == [b"y"]
 
 
-def test_the_last_words_of_a_worker_that_was_kept_waiting_count() -> None:
-    world = World()
+def test_the_last_words_of_a_worker_that_was_kept_waiting_count(world: World) -> None:
     worker, client, handle = followed(world, 1)
     client.link.full = True
     worker.send(worker.message(p.WORK_DATA, handle + b"x", b"data") * 3)
@@ -170,8 +158,7 @@ def test_the_last_words_of_a_worker_that_was_kept_waiting_count() -> None:
     assert world.jobs(State.LEASED)
     worker.hang_up()
     assert not world.jobs()
-    assert client.heard()[-1].data == b"EOF"
-    assert not world.service.put_off
+    assert (client.heard()[-1].data, world.service.postponed) == (b"EOF", {})
 
 
 def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_again() -> None:
@@ -187,11 +174,10 @@ def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_a
     for worker, handle in zip((first, second), handles, strict=True):
         worker.say(p.WORK_DATA, handle + b"x")
         worker.say(p.WORK_DATA, handle + bytes(60_000))
-    assert list(world.service.put_off) == [first.conversation, second.conversation]
+    assert list(world.service.postponed) == [first.conversation, second.conversation]
     slow.link.full = False
     world.pass_time(100)
-    assert second.is_hung_up
-    assert not world.service.put_off
+    assert (second.is_hung_up, world.service.postponed) == (True, {})
     assert len(slow.heard()[-1].data) == 60_000
     first.say(p.WORK_DONE, handles[0])
     assert slow.heard()[-1].data == b"EOF", "everybody else goes on"
@@ -200,9 +186,8 @@ def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_a
 # -- the end of waiting ----------------------------------------------------------------------------
 
 
-def test_a_wait_that_is_refused_is_not_another_of_the_same_id() -> None:
+def test_a_wait_that_is_refused_is_not_another_of_the_same_id(world: World) -> None:
     """They are equal in all they say, and yet one has its job and the other has not."""
-    world = World()
     client, worker = world.client(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
@@ -211,23 +196,17 @@ def test_a_wait_that_is_refused_is_not_another_of_the_same_id() -> None:
     worker.send(run + worker.message(p.WORK_FAIL, job.handle, b"fail") + run)
     worker.heard()
     world.pass_time(10_000)
-    assert not world.engine.notices
-    assert not worker.is_hung_up
-    assert not world.service.waits.taken
+    assert (world.engine.notices, worker.is_hung_up, world.service.waits.taken) == ([], False, 0)
 
 
 def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
-    waiting = Waits(Share(Budget(10_000, "waits"), 0))
-    one, other = Wait(b"abcd", 5_000), Wait(b"abcd", 5_000)
-    for wait in (one, other):
-        waiting.add(("f", "n"), wait)
-    assert not waiting.remove(("f", "n"), other)
-    assert waiting.of(("f", "n"))[0] is one
-    assert waiting.expired(6_000) == (("f", "n"), one)
+    waiting = World().client().conversation.waits
+    one, other = (waiting.add(("f", "n"), b"abcd", is_stream=False) for _ in range(2))
+    assert (waiting.remove(("f", "n"), other), waiting._by_name["f", "n"]) == (False, [one])
+    assert waiting.remove(("f", "n"), one)
 
 
-def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:
-    world = World()
+def test_waits_that_end_together_are_told_so_a_slice_at_a_time(world: World) -> None:
     world.worker("f")
     client, other = world.client(), world.client()
     say_many(client, p.RUN_JOB, *[packed("f", f"n{n}", timeout=8) for n in range(9_000)])
@@ -235,18 +214,17 @@ def test_waits_that_end_together_are_told_so_a_slice_at_a_time() -> None:
     assert len(watched(client)) == 9_000
     world.pass_time(8_000)
     spans: list[float] = []
-    while len(world.service.alarms._heap) and len(spans) < 40:
+    while len(world.service.alarms.pending._heap) and len(spans) < 40:
         world.now += 50
         began = time.thread_time()
         world.engine.turn(world.now)
         spans.append(time.thread_time() - began)
         world.run()
     assert max(spans) < 0.1
-    assert len(spans) >= 9_000 / service.RUNG_A_TICK
+    assert len(spans) >= 9_000 / alarms.RUNG_A_TICK
     assert [m.data for m in client.heard()] == [b"expired"] * 9_000
     assert [m.data for m in other.heard()] == [b"expired"]
-    assert not watched(client)
-    assert not world.service.waits.taken
+    assert (watched(client), world.service.waits.taken) == ([], 0)
 
 
 def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
@@ -257,14 +235,11 @@ def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
     assert any(job_id not in world.broker.jobs for job_id in watched(client))
     world.pass_time(3_000)
     assert len(client.heard()) == 9
-    assert not watched(client)
-    assert not world.broker._watchers
+    assert (watched(client), world.broker.watches.by_job) == ([], {})
 
 
-def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(service, "RUNG_A_TICK", 10)
+def test_grabs_owed_an_answer_have_it_a_slice_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alarms, "RUNG_A_TICK", 10)
     world = World()
     worker = world.worker("f")
     for _ in range(2):
@@ -286,14 +261,13 @@ def test_grabs_that_are_owed_an_answer_have_it_a_slice_at_a_time(
 
 @pytest.fixture
 def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("franca.protocols.periodic.asking.WAITS_BYTES_FREE", 0)
+    monkeypatch.setattr("franca.protocols.periodic.client_commands.WAITS_BYTES_FREE", 0)
 
 
 @pytest.mark.usefixtures("no_room_of_ones_own")
-def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
-    world = World()
+def test_all_waits_together_take_a_bounded_amount_of_room(world: World) -> None:
     world.worker("f")
-    world.service.waits.most = 20 * waits.WAIT_BYTES
+    world.service.waits.most = 20 * client_commands.WAIT_BYTES
     clients = [world.client() for _ in range(3)]
     for number, client in enumerate(clients):
         names = [packed("f", f"{number} {n}", timeout=5) for n in range(15)]
@@ -311,20 +285,19 @@ def test_all_waits_together_take_a_bounded_amount_of_room() -> None:
     assert not world.service.waits.taken
 
 
-def test_waits_that_are_answered_leave_nothing_behind() -> None:
-    budget = Budget(10_000_000, "waits")
-    waiting = Waits(Share(budget, 0))
+def test_waits_that_are_answered_leave_nothing_behind(world: World) -> None:
+    waiting = world.client().conversation.waits
     for number in range(5_000):
-        waiting.add(("f", f"n{number}"), Wait(b"abcd", 10_000_000 + number))
-        assert len(waiting.take(("f", f"n{number}"))) == 1
-    assert len(waiting._heap) <= 1_001
-    assert not waiting
-    assert waiting.next_at() == 0
-    assert budget.taken == 0
+        name = ("f", f"n{number}")
+        wait = waiting.add(name, b"abcd", is_stream=False)
+        waiting.expire_at(name, wait, 10_000_000 + 100 * number)
+        assert waiting.remove(name, wait)
+    assert len(world.service.alarms.pending._heap) <= 1_001
+    assert (world.service.alarms.pending.next_at(), waiting._by_name) == (None, {})
+    assert world.service.waits.taken == 0
 
 
-def test_the_first_waits_of_a_connection_always_have_room() -> None:
-    world = World()
+def test_the_first_waits_of_a_connection_always_have_room(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 0
     client = world.client()
@@ -335,12 +308,10 @@ def test_the_first_waits_of_a_connection_always_have_room() -> None:
 
 
 @pytest.mark.usefixtures("no_room_of_ones_own")
-def test_a_job_whose_wait_was_refused_is_not_taken_in() -> None:
-    world = World()
+def test_a_job_whose_wait_was_refused_is_not_taken_in(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 0
     assert world.client().word(p.RUN_JOB, packed("f", "n")) == p.UNKNOWN
-    assert world.client().word(p.RECV_DATA, packed("f", "n")) == p.UNKNOWN
-    assert world.jobs() == []
+    assert (world.client().word(p.RECV_DATA, packed("f", "n")), world.jobs()) == (p.UNKNOWN, [])
     assert not world.service.streams
     assert world.client().word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS

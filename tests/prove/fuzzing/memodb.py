@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from random import Random
 
-from franca.protocols.conversation import Service
-from tests.prove.fuzzing import RAW, Exchange, Message, Step
-from tests.support.memodb import (
-    HELLO,
-    HELLO_BACK,
-    RESULT,
-    _cbor,
-    _header,
-    heartbeat,
-    job,
-    leaving,
-    ready,
-    result,
-)
+from franca.protocols.service import Service
+from tests.prove.fuzzing import RAW, Exchange, Message, Seeds, Step
+from tests.support import memodb as m
+from tests.support.memodb import heartbeat, job, leaving, ready, result
 
-LINKS: dict[str, str] = {}
-_HELLO: Message = (RAW, HELLO)
+_HELLO: Message = (RAW, m.HELLO)
 
 
 def _ask(number: int, message: bytes, *payload: bytes) -> Message:
@@ -41,7 +29,7 @@ def _ids() -> list[bytes]:
 
 
 _IDS = _ids()
-EXCHANGES: tuple[Exchange, ...] = (
+_EXCHANGES: tuple[Exchange, ...] = (
     (
         Step("c", (_HELLO, _ask(1, job("q", b"", 5_000), b"payload"))),
         Step("w", (_HELLO, _ask(7, ready("q", "t")))),
@@ -58,7 +46,7 @@ EXCHANGES: tuple[Exchange, ...] = (
         Step("c", (_HELLO, (b"\0\0\0\5", *_ask(1, job("q", b"through a device", 0))))),
         Step("w", (_HELLO, _ask(1, ready("q")))),
         Step("v", (_HELLO, _ask(1, result(_worker(1), b"from elsewhere"))), pass_ms=3_000),
-        Step("c", (_ask(9, _header(RESULT, b"12345678")), _ask(10, _cbor(["memo01", 2, b"", "s", 1])))),
+        Step("c", (_ask(9, m._header(m.RESULT, b"12345678")), _ask(10, m._cbor(["memo01", 2, b"", "s", 1])))),
     ),
     (
         Step("w", (_HELLO, _ask(1, ready("q")), _ask(2, job("q", b"for itself", 1_000)))),
@@ -68,39 +56,25 @@ EXCHANGES: tuple[Exchange, ...] = (
 )  # fmt: skip
 
 
-VALUES: tuple[bytes, ...] = (
-    job("q", b"", 2**64 - 1), job("\x80" * 400, b""), _cbor(["memo01", 2, b"", "q" * 3_000, 1]), ready(*map(str, range(300))), ready(*["q"] * 300), _cbor(["memo01", 1, b"", [[]]]),
-    _cbor(["memo01", 2**64 - 1, b"", "q", 1]), _cbor(["memo01", 2, b"", "q", True]), _header(RESULT, b"x" * 3_000), _header(RESULT, b""), b"\x84fmemo01\x02@b\xc3\x28\x01", b"\x9f" * 400, b"\x81" * 400,
+_VALUES: tuple[bytes, ...] = (
+    job("q", b"", 2**64 - 1), job("\x80" * 400, b""), m._cbor(["memo01", 2, b"", "q" * 3_000, 1]), ready(*map(str, range(300))), ready(*["q"] * 300), m._cbor(["memo01", 1, b"", [[]]]),
+    m._cbor(["memo01", 2**64 - 1, b"", "q", 1]), m._cbor(["memo01", 2, b"", "q", True]), m._header(m.RESULT, b"x" * 3_000), m._header(m.RESULT, b""), b"\x84fmemo01\x02@b\xc3\x28\x01", b"\x9f" * 400, b"\x81" * 400,
     b"\xbb" + b"\xff" * 8, b"\x9b" + b"\xff" * 8, b"\x84fmemo01\x02@aq\xc2\x59\x10\0" + b"\xff" * 4_096, b"\x84fmemo01\x02@aq\xf9\x7c\0", b"\x84fmemo01\x02@aq\xfb\x7f\xf0\0\0\0\0\0\0",
     b"\x84fmemo01\x02@aq\x3b" + b"\xff" * 8, b"\xd8\x40" * 400, b"\x5f" * 300, b"\x84fmemo01\x02@\x7faqaq\xff\x01", b"", b"\0" * 64,
 )  # fmt: skip
 
 
-def encode(message: Message) -> bytes:
+def _encode(message: Message) -> bytes:
     """A frame of SP."""
-    if message[:1] == (RAW,):
-        return b"".join(message[1:])
     body = b"".join(message)
     return struct.pack(">Q", len(body)) + body
 
 
-def fill(service: Service, data: bytes) -> bytes:
+def _fill(service: Service, data: bytes) -> bytes:
     """Workers are called by ids of the same size."""
     for number, worker_id in enumerate(_IDS):
         data = data.replace(_worker(number + 1), worker_id)
     return data
 
 
-def answers(said: bytes) -> Iterator[bytes]:
-    """Replies, behind the hello."""
-    if not said.startswith(HELLO_BACK):
-        if not HELLO_BACK.startswith(said):
-            raise ValueError(f"no hello: {said[:40]!r}")
-        return
-    at = len(HELLO_BACK)
-    while at < len(said):
-        (size,) = struct.unpack_from(">Q", said, at)
-        if len(said) < at + 8 + size:
-            raise ValueError(f"half a frame: {said[at : at + 40]!r}")
-        yield said[at + 8 : at + 8 + size]
-        at += 8 + size
+SEEDS = Seeds(_EXCHANGES, _VALUES, _encode, m.said, fill=_fill)

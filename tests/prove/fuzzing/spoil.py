@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from random import Random
 
 from tests.prove.fuzzing import RAW, Exchange, Message, Step, of, split
+from tests.prove.tables import tables
 
-_WORDS = (
-    b"", b"\0", b"\xff", b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\r\n", b"\n", b" ", b"-1", b"0", b"1",
-    b"4294967296", b"9223372036854775808", b"99999999999999999999999999", b"1e999", b"NaN", b"null", b"true", b"[]", b"{}", b'"', b"\\", b"[" * 200,
-    b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f\x98\x80", b"%s%n", b"../..", b"*", b"A" * 300, b"\0" * 70, b"GET / HTTP/1.1\r\n", b'{"a":' * 150,
-)  # fmt: skip
+_WORDS = tables(__file__)["words"]
+
 _LENGTHS = (0, 1, 7, 8, 255, 256, 65_535, 65_536, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 _REPEATS = (2, 3, 70, 200)
 
@@ -56,7 +54,7 @@ def _spoil_step(step: Step, rng: Random) -> Step:
     place = rng.randrange(len(messages))
     choice = rng.random()
     if choice < 0.8:
-        values = of(split(step.link)[0]).VALUES
+        values = of(split(step.link)[0]).values
         messages[place] = spoiled_message(messages[place], values, rng)
     elif choice < 0.88:
         messages[place:place] = [messages[place]] * rng.choice(_REPEATS)

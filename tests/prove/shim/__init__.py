@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 _HERE = Path(__file__).parent
@@ -37,29 +36,7 @@ def build(into: Path) -> Path:
     return library
 
 
-@dataclass(slots=True)
-class Shim:
-    """What to ask of the library; counts begin at 1, and 0 asks for nothing."""
-
-    library: Path
-    directory: Path
-    trace: Path | None = None
-    notes: Path | None = None
-    switch: Path | None = None
-    fail_sync: int = 0
-    slow_sync_ms: int = 0
-    nospc_at: int = 0
-    nospc_for: int = 1
-
-    def environment(self) -> dict[str, str]:
-        """The variables that put the library into a process."""
-        paths = {"SHIM_TRACE": self.trace, "SHIM_NOTES": self.notes, "SHIM_SWITCH": self.switch}
-        numbers = {
-            "SHIM_FAIL_SYNC": self.fail_sync,
-            "SHIM_SLOW_SYNC": self.slow_sync_ms,
-            "SHIM_NOSPC_AT": self.nospc_at,
-            "SHIM_NOSPC_FOR": self.nospc_for,
-        }
-        env = {"LD_PRELOAD": str(self.library), "SHIM_DIR": str(self.directory.resolve())}
-        env |= {name: str(path) for name, path in paths.items() if path is not None}
-        return env | {name: str(value) for name, value in numbers.items()}
+def preloaded(library: Path, directory: Path, **settings: object) -> dict[str, str]:
+    """Variables that put the library into a process; `shim.c` lists the settings."""
+    env = {"LD_PRELOAD": str(library), "SHIM_DIR": str(directory.resolve())}
+    return env | {f"SHIM_{name.upper()}": str(value) for name, value in settings.items()}

@@ -4,7 +4,6 @@
 static ssize_t write_file(int fd, const struct iovec *parts, int count, off_t at) {
     ssize_t size;
     int saved;
-    if (no_space(fd)) return -1;
     if (trace_fd < 0 && at < 0) return syscall(SYS_writev, fd, parts, count);
     if (trace_fd < 0) return syscall(SYS_pwritev, fd, parts, count, at, 0);
     pthread_mutex_lock(&lock);
@@ -74,7 +73,6 @@ int fallocate64(int fd, int mode, off64_t at, off64_t size) {
     struct stat about;
     int result;
     if (!tracked(fd)) return (int)syscall(SYS_fallocate, fd, mode, at, size);
-    if (no_space(fd)) return -1;
     pthread_mutex_lock(&lock);
     result = (int)syscall(SYS_fallocate, fd, mode, at, size);
     /* What it added reads as zeros, as after a truncation to a larger size. */

@@ -1,12 +1,10 @@
 /* A library for LD_PRELOAD that stands between a server and its disk: it records what was written,
- * synced and sent, and it can make syncs fail or crawl and writes run out of space.
+ * synced and sent, and it can make syncs fail or crawl.
  *
  *   SHIM_DIR        only files below this directory (canonical path) matter; required
  *   SHIM_TRACE      record to this file; the format is read by trace.py
  *   SHIM_FAIL_SYNC  N: the Nth fsync or fdatasync of a file fails with EIO, later ones succeed
  *   SHIM_SLOW_SYNC  N: each fsync or fdatasync takes N milliseconds longer
- *   SHIM_NOSPC_AT   N: the Nth write fails with ENOSPC ...
- *   SHIM_NOSPC_FOR  ... and so do the next ones, this many in all (default 1; 0: all that follow)
  *   SHIM_SWITCH     faults (not the trace) work, and count, only while this file exists
  *   SHIM_NOTES      append a line here for each fault: what, which, CLOCK_MONOTONIC in ns, file
  *
@@ -51,8 +49,8 @@ static char dir[NAME_SIZE];
 static size_t dir_size;
 static int trace_fd = -1, notes_fd = -1;
 static const char *switch_path;
-static long fail_sync, slow_sync_ms, nospc_at, nospc_for;
-static long syncs, writes;          /* counted while the faults are on */
+static long fail_sync, slow_sync_ms;
+static long syncs;                  /* counted while the faults are on */
 static uint64_t records;            /* written to the trace */
 static uint32_t handles;            /* given out so far; 0 means "not ours" */
 static uint32_t handle_of[FDS];
@@ -78,8 +76,6 @@ __attribute__((constructor)) static void begin(void) {
     switch_path = getenv("SHIM_SWITCH");
     fail_sync = number("SHIM_FAIL_SYNC", 0);
     slow_sync_ms = number("SHIM_SLOW_SYNC", 0);
-    nospc_at = number("SHIM_NOSPC_AT", 0);
-    nospc_for = number("SHIM_NOSPC_FOR", 1);
     strcpy(dir, below);
     dir_size = strlen(dir); /* last: from here on the wrappers are awake */
 }
@@ -143,21 +139,6 @@ static void note(const char *what, long which, int fd) {
     size = snprintf(line, sizeof line, "%s %ld %lld %s\n", what, which,
                     (long long)now.tv_sec * 1000000000LL + now.tv_nsec, path);
     syscall(SYS_write, notes_fd, line, (size_t)size);
-}
-
-/* Whether this write must find the disk full. */
-static int no_space(int fd) {
-    int full = 0;
-    if (!nospc_at || !tracked(fd) || is_directory[fd] || !faults_on()) return 0;
-    pthread_mutex_lock(&lock);
-    writes++;
-    if (writes >= nospc_at && (nospc_for == 0 || writes < nospc_at + nospc_for)) {
-        note("nospc", writes, fd);
-        full = 1;
-    }
-    pthread_mutex_unlock(&lock);
-    if (full) errno = ENOSPC;
-    return full;
 }
 
 static int sync_file(int fd, long call) {

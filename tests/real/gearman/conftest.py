@@ -1,8 +1,11 @@
-"""The stages: one that all tests of a process share, and one of a test's own."""
+"""The stages: one that all tests of a process share, and one of a test's own.
+
+Tests that share one are run by one process each for the matrix and for the others, or every process would start all peers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,23 +15,25 @@ from tests.real.gearman.kit import Stage
 
 
 @pytest.fixture(scope="session")
-def house(
-    tmp_path_factory: pytest.TempPathFactory, find_node: Callable[[], str]
-) -> Iterator[Stage]:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A server, and the peers that stay."""
     with ExitStack() as stack:
-        yield Stage(tmp_path_factory.mktemp("gearman"), stack, find_node)
+        yield Stage(tmp_path_factory.mktemp("gearman"), stack)
 
 
 @pytest.fixture
-def shared(house: Stage, tmp_path: Path, find_node: Callable[[], str]) -> Iterator[Stage]:
+def shared(house: Stage, tmp_path: Path, stack: ExitStack) -> Stage:
     """For tests that need nothing of their own but names; peers that they ask for end with them."""
-    with ExitStack() as stack:
-        yield Stage(tmp_path, stack, find_node, within=house)
+    return Stage(tmp_path, stack, within=house)
 
 
 @pytest.fixture
-def stage(tmp_path: Path, find_node: Callable[[], str]) -> Iterator[Stage]:
+def stage(tmp_path: Path, stack: ExitStack) -> Stage:
     """A server that the test may stop, and peers that end with the test."""
-    with ExitStack() as stack:
-        yield Stage(tmp_path, stack, find_node)
+    return Stage(tmp_path, stack)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "house" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(f"group {item.path.stem == 'test_matrix'}"))

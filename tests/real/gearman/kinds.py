@@ -67,18 +67,28 @@ _KINDS = (
     Kind("perl", grabs_unique=False),
     Kind("php"),
 )  # fmt: skip
+ON_NODE = ("gearmanode", "abraxas", "node-gearman")
 KINDS = {kind.name: kind for kind in _KINDS}
 SLEEPERS = [name for name in KINDS if name not in ("gearman", "perl", "php")]
 """Those whose workers look for jobs only when they are woken."""
 PRIORITIES = ("high", None, "low")
 
 
+def script(kind: str, role: str) -> str:
+    """The program that is a client or a worker of that kind."""
+    if kind in ON_NODE:
+        return f"node/{kind}.js" if role == "client" else f"node/{kind}-work.js"
+    ending = {"perl": "pl", "php": "php"}.get(kind, "py")
+    return f"gearman/programs/{kind.replace('-', '_')}_{role}.{ending}"
+
+
 # -- what the machine has --------------------------------------------------------------------------
 
+GEARMAND = shutil.which("gearmand") or "/usr/sbin/gearmand"
 _PROBES = {
     "gearman": (["gearman"], "gearman (Debian: gearman-tools)"),
     "gearadmin": (["gearadmin"], "gearadmin (Debian: gearman-tools)"),
-    "gearmand": (["gearmand"], "gearmand (Debian: gearman-job-server)"),
+    "gearmand": ([GEARMAND], "gearmand (Debian: gearman-job-server)"),
     "perl": (
         ["perl", "-MGearman::Client", "-MGearman::Worker", "-e1"],
         "Perl's Gearman::Client (Debian: libgearman-client-perl)",

@@ -7,22 +7,19 @@ clients rely on, and each test that knows better says so with `differs`.
 from __future__ import annotations
 
 import hashlib
-import json
-import socket
-import struct
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from tests.real.gearman.clients import Client, LibraryClient, ToolClient
-from tests.real.gearman.kinds import KINDS, ORIGINAL, SLEEPERS, need
-from tests.real.gearman.servers import Franca, Gearmand
-from tests.real.kit import DEADLINE_S, NODE, Program, eventually
-from tests.support.server import HOST
+from tests.real.gearman.kinds import GEARMAND, KINDS, ORIGINAL, SLEEPERS, need, script
+from tests.real.kit import DEADLINE_S, Original, Program, Programs, eventually
+from tests.support.gearman import Gearman, Type
+from tests.support.server import HOST, Server, free_port
 
-PROGRAMS = Path(__file__).with_name("programs")
+WORKER_OF_TOOL = Path(__file__).with_name("programs") / "cli_worker.sh"
 
 
 def digest(workload: bytes) -> str:
@@ -34,8 +31,22 @@ def bare(handle: str) -> str:
     return handle.rpartition("//")[2]
 
 
-class Stage:
-    """A server, and the peers that come to it; `find_node` skips where there is no Node.
+class Gearmand(Original):
+    """The original, with a store. Its handles begin at 1 with every start."""
+
+    def __init__(self, data: Path) -> None:
+        data.mkdir(parents=True, exist_ok=True)
+        self.ports = {"gearman": free_port()}
+        argv = [
+            GEARMAND, "--listen", HOST, "--port", str(self.ports["gearman"]),
+            "--log-file", str(data / "log"), "--pid-file", str(data / "pid"),
+            "--queue-type", "libsqlite3", "--libsqlite3-db", str(data / "queue"),
+        ]  # fmt: skip
+        super().__init__([argv], list(self.ports.values()), data / "stderr")
+
+
+class Stage(Programs):
+    """A server, and the peers that come to it.
 
     A stage `within` another has the server of that one, and peers of its own.
     """
@@ -44,31 +55,23 @@ class Stage:
         self,
         folder: Path,
         stack: ExitStack,
-        find_node: Callable[[], str],
         within: Stage | None = None,
-        server: Franca | None = None,
+        server: Server | None = None,
     ) -> None:
-        self.folder = folder
-        self._stack = stack
-        self._find_node = find_node
+        super().__init__(folder, stack)
         self._house = within or self
-        self._number = 0
         self._clients: dict[str, Client] = {}
         self._workers: dict[str, Program] = {}
-        self.server: Franca | Gearmand
+        self.server: Server | Gearmand
         if within is not None:
             self.server = within.server
-        elif server is not None:
-            self.server = stack.enter_context(server)
-        elif ORIGINAL:
+        elif ORIGINAL and server is None:
             need("gearmand")
-            self.server = stack.enter_context(Gearmand(folder / "data"))
+            self.server = stack.enter_context(Gearmand(folder / "data").start())
         else:
-            self.server = stack.enter_context(Franca(folder / "data"))
-
-    @property
-    def port(self) -> int:
-        return self.server.gearman
+            self.server = server or Server(folder / "data", speaks=("gearman",))
+            stack.enter_context(self.server.start(DEADLINE_S))
+        self.port = self.server.ports["gearman"]
 
     def client(self, kind: str, port: int | None = None) -> Client:
         """A client of that kind, connected."""
@@ -79,20 +82,19 @@ class Stage:
     def library(self, kind: str, **spec: object) -> LibraryClient:
         """A client of a library, connected."""
         need(kind)
-        return LibraryClient(self._started(_CLIENTS[kind], {"port": self.port, **spec}))
+        return self.ready(LibraryClient, script(kind, "client"), {"port": self.port, **spec})
 
     def worker(self, kind: str, functions: Mapping[str, str], **spec: object) -> Program:
         """A worker that does these functions, each in one of the ways of `programs`."""
         need(kind)
-        if kind == "gearman":
-            pairs = [word for pair in functions.items() for word in pair]
-            port = str(spec.get("port", self.port))
-            script = ["/bin/sh", str(PROGRAMS / "cli_worker.sh")]
-            program = self._program([*script, port, sys.executable, *pairs])
-            program.said("ready")
-            return program
         said = {"port": self.port, "functions": functions, "id": f"{kind}-worker", **spec}
-        return self._started(_WORKERS[kind], said)
+        if kind != "gearman":
+            return self.ready(Program, script(kind, "worker"), said)
+        pairs = [word for pair in functions.items() for word in pair]
+        argv = ["/bin/sh", str(WORKER_OF_TOOL), str(said["port"]), sys.executable, *pairs]
+        program = self.started(Program, *argv)
+        program.said("ready")
+        return program
 
     def shared_client(self, kind: str) -> Client:
         """One client of that kind for all tests that only want one."""
@@ -124,94 +126,34 @@ class Stage:
         need("gearadmin")
         done = subprocess.run(
             ["gearadmin", "-h", HOST, "-p", str(self.port), *args],
-            capture_output=True, text=True, timeout=DEADLINE_S,
+            capture_output=True, encoding="latin-1", timeout=DEADLINE_S,
         )  # fmt: skip
         assert done.returncode == 0, done
         if done.stderr:
             raise AdminFailed(done.stderr)
         return done.stdout
 
-    def table(self, command: str) -> list[list[str]]:
-        """A list of the text protocol, asked for with a bare socket; one row of words a line."""
-        with socket.create_connection((HOST, self.port), timeout=DEADLINE_S) as peer:
-            peer.sendall(command.encode() + b"\n")
-            found = b""
-            while not found.endswith(b".\n"):
-                found += peer.recv(65_536)
-        return [line.split("\t") for line in found.decode("latin-1").splitlines()[:-1]]
+    def lines(self, text: str) -> list[str]:
+        """What a line of text is answered, up to the dot."""
+        with Gearman(self.port, timeout=DEADLINE_S) as witness:
+            return [line.decode("latin-1").strip() for line in witness.lines(text)]
 
-    def counts(self, function: str) -> tuple[int, int, int]:
+    def counts(self, function: str) -> tuple[int, ...]:
         """Jobs, running jobs and workers of a function, as `status` tells them."""
-        for name, jobs, running, workers in self.table("status"):
-            if name == function:
-                return int(jobs), int(running), int(workers)
-        return 0, 0, 0
+        lines = [line.split("\t") for line in self.lines("status")]
+        return next((tuple(map(int, line[1:])) for line in lines if line[0] == function), (0, 0, 0))
 
     def until_counts(self, function: str, jobs: int, running: int, workers: int) -> None:
         wanted = (jobs, running, workers)
         eventually(lambda: self.counts(function) == wanted, f"{function}: {wanted}")
 
     def waiting(self, unique: str) -> int:
-        """How many clients wait for the job of this unique, asked for with a bare socket."""
-        body = unique.encode()
-        with socket.create_connection((HOST, self.port), timeout=DEADLINE_S) as peer:
-            peer.sendall(b"\0REQ" + struct.pack(">II", 41, len(body)) + body)
-            found = peer.recv(65_536)
-        assert found[:8] == b"\0RES" + struct.pack(">I", 42)
-        return int(found.rpartition(b"\0")[2])
-
-    def path(self, name: str) -> Path:
-        """A file of the test's own."""
-        self._number += 1
-        return self.folder / f"{name}-{self._number}"
-
-    def _started(self, script: str, spec: Mapping[str, object]) -> Program:
-        runner = {".js": self._node, ".pl": _perl, ".php": _php, ".py": _python}
-        argv = runner[Path(script).suffix](script)
-        program = self._program([*argv, json.dumps(spec)])
-        program.said("ready")
-        return program
-
-    def _node(self, script: str) -> list[str]:
-        return [self._find_node(), str(NODE / script)]
-
-    def _program(self, argv: Sequence[str]) -> Program:
-        return self._stack.enter_context(Program(argv, self.path("program")))
+        """How many clients wait for the job of this unique."""
+        with Gearman(self.port, timeout=DEADLINE_S) as witness:
+            status = (Type.STATUS_RES_UNIQUE,)
+            found = witness.call(Type.GET_STATUS_UNIQUE, unique.encode(), wanted=status).checked()
+        return int(found.body.rpartition(b"\0")[2])
 
 
 class AdminFailed(Exception):
     """What gearadmin prints when the server says no."""
-
-
-_CLIENTS = {
-    "gear": "gear_client.py",
-    "python3-gearman": "python3_gearman_client.py",
-    "aiogear": "aiogear_client.py",
-    "gearmanode": "gearmanode.js",
-    "abraxas": "abraxas.js",
-    "node-gearman": "node-gearman.js",
-    "perl": "perl_client.pl",
-    "php": "php_client.php",
-}
-_WORKERS = {
-    "gear": "gear_worker.py",
-    "python3-gearman": "python3_gearman_worker.py",
-    "aiogear": "aiogear_worker.py",
-    "gearmanode": "gearmanode-work.js",
-    "abraxas": "abraxas-work.js",
-    "node-gearman": "node-gearman-work.js",
-    "perl": "perl_worker.pl",
-    "php": "php_worker.php",
-}
-
-
-def _python(script: str) -> list[str]:
-    return [sys.executable, "-m", f"tests.real.gearman.programs.{Path(script).stem}"]
-
-
-def _perl(script: str) -> list[str]:
-    return ["perl", str(PROGRAMS / script)]
-
-
-def _php(script: str) -> list[str]:
-    return ["php", str(PROGRAMS / script)]

@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import socket
 import time
 from collections import Counter
 
 import pytest
 
-from tests.real.gearman.clients import LibraryClient, b64
+from tests.real.gearman.clients import b64
 from tests.real.gearman.kinds import KINDS, ORIGINAL, PRIORITIES, SLEEPERS, differs
 from tests.real.gearman.kit import Stage, bare, digest
 from tests.real.kit import Program, eventually
-from tests.support.server import HOST
+from tests.support.server import listens
 
 MANY = [name for name in KINDS if name not in ("gearman", "aiogear")]
 """Clients that can submit several jobs before they wait for one."""
@@ -157,11 +156,10 @@ def test_a_dash_stands_for_the_workload(shared: Stage) -> None:
 def test_a_background_job_survives_a_client_that_joined_and_left(shared: Stage, kind: str) -> None:
     function, unique = f"joined.{kind}", f"joined-{kind}"
     shared.shared_client("gear").background(function, b"once", unique)
-    leaving = shared.client(kind)
-    assert isinstance(leaving, LibraryClient)
+    leaving = shared.library(kind)
     leaving.begin(function, b"once", unique)
     eventually(lambda: shared.waiting(unique) == 1, "the client waiting")
-    leaving.program.close()
+    leaving.close()
     eventually(lambda: shared.waiting(unique) == 0, "the client gone")
 
     worker = shared.worker("gear", {function: "reverse"})
@@ -170,11 +168,10 @@ def test_a_background_job_survives_a_client_that_joined_and_left(shared: Stage, 
 
 @differs("the late submission is joined to the abandoned job and never answered")
 def test_a_late_submission_does_not_hang_on_an_abandoned_job(shared: Stage) -> None:
-    leaving = shared.client("php")
-    assert isinstance(leaving, LibraryClient)
+    leaving = shared.library("php")
     leaving.begin("abandoned", b"first", "abandoned-1")
     eventually(lambda: shared.waiting("abandoned-1") == 1, "the client waiting")
-    leaving.program.close()
+    leaving.close()
     eventually(lambda: shared.waiting("abandoned-1") == 0, "the client gone")
 
     end = shared.client("perl").begin("abandoned", b"second", "abandoned-1")
@@ -256,13 +253,12 @@ def test_background_jobs_of_every_client_survive_kill_9(stage: Stage) -> None:
 
 @differs("it keeps one of them, and with an empty workload does not even start")
 def test_jobs_without_a_unique_or_without_a_workload_survive_kill_9(stage: Stage) -> None:
-    clients = [stage.client(kind) for kind in ("gear", "perl", "gearmanode", "abraxas")]
+    clients = [stage.library(kind) for kind in ("gear", "perl", "gearmanode", "abraxas")]
     workloads = [b"", b"", b"a", b"a"]
     for client, workload in zip(clients, workloads, strict=True):
         client.background("bare", workload)
     for client in clients:
-        assert isinstance(client, LibraryClient)
-        client.program.close()
+        client.close()
 
     stage.server.restart()
 
@@ -276,18 +272,9 @@ def test_jobs_without_a_unique_or_without_a_workload_survive_kill_9(stage: Stage
 def test_a_handle_is_good_after_a_restart_and_never_given_twice(stage: Stage) -> None:
     handles = [stage.client("php").background("named", b"%d" % n) for n in range(3)]
     stage.server.restart()
-    client = stage.client("php")
-    assert isinstance(client, LibraryClient)
+    client = stage.library("php")
     assert [client.status(handle) for handle in handles] == [[1, 0, 0, 0]] * 3
     assert client.background("named", b"later") not in handles
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection((HOST, port), timeout=1.0).close()
-    except OSError:
-        return False
-    return True
 
 
 @differs("it does not wait for what runs")
@@ -298,7 +285,7 @@ def test_a_server_that_is_asked_to_stop_lets_a_running_job_end(stage: Stage, kin
     end = stage.client("php").begin("last", str(gate).encode())
     worker.said("started")
     stage.server.process.send_signal(signal.SIGTERM)
-    eventually(lambda: not _listens(stage.port), "it takes no new connections")
+    eventually(lambda: not listens(stage.port), "it takes no new connections")
     gate.touch()
     assert end().result == str(gate).encode()[::-1]
     assert stage.server.wait(timeout=20) == 0

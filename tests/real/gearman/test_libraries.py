@@ -7,10 +7,11 @@ import re
 
 import pytest
 
+from tests.real.fetched import NODE
 from tests.real.gearman.clients import b64
 from tests.real.gearman.kinds import KINDS, differs
 from tests.real.gearman.kit import Stage, bare, digest
-from tests.real.kit import NODE, CallRefused, eventually
+from tests.real.kit import CallRefused, eventually
 
 GEARMAN_WORK_EXCEPTION, GEARMAN_WORK_FAIL = 23, 24
 PACKAGES = {"abraxas": "2.1.10", "gearmanode": "0.9.2", "node-gearman": "0.2.2"}
@@ -42,7 +43,7 @@ def test_a_worker_is_listed_under_the_name_it_gives(shared: Stage, kind: str) ->
     wanted = f" 127.0.0.1 listed-{kind} : listed.{kind}"
 
     def listed() -> bool:
-        return any(line[0].endswith(wanted) for line in shared.table("workers"))
+        return any(line.endswith(wanted) for line in shared.lines("workers"))
 
     eventually(listed, wanted)
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.real.gearman.clients import LibraryClient, ToolClient
+from tests.real.gearman.clients import ToolClient
 from tests.real.gearman.kinds import KINDS, differs, need
 from tests.real.gearman.kit import AdminFailed, Stage, digest
 from tests.real.kit import DEADLINE_S
@@ -103,8 +103,7 @@ def test_it_counts_jobs_and_workers(shared: Stage) -> None:
 
 
 def test_it_shows_jobs_and_cancels_them(shared: Stage) -> None:
-    client = shared.client("php")
-    assert isinstance(client, LibraryClient)
+    client = shared.library("php")
     handle = client.background("admin.cancelled", b"x", unique="admin-unique")
     assert f"{handle}\t0\t0\t1" in shared.admin("--show-jobs").splitlines()
     assert "admin-unique" in shared.admin("--show-unique-jobs").splitlines()

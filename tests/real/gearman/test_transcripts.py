@@ -6,8 +6,6 @@ committed.
 
 from __future__ import annotations
 
-import difflib
-import os
 import re
 import shutil
 import struct
@@ -19,8 +17,8 @@ from tests.real.gearman.clients import LibraryClient
 from tests.real.gearman.kinds import KINDS, differs, need
 from tests.real.gearman.kit import Stage
 from tests.real.gearman.transcript import FOLDER, Act, text
-from tests.real.kit import eventually
-from tests.real.proxy import CLIENT, SERVER, Proxy
+from tests.real.kit import compare, eventually
+from tests.real.relay import CLIENT, SERVER, Relay
 
 HEADINGS = {
     "gearman": "gearman, the tool, 1.1.20 from Debian (libgearman)",
@@ -52,15 +50,7 @@ def test_what_is_said_is_what_was_said(shared: Stage, kind: str) -> None:
     acts = [_client_act(shared, kind)]
     acts.append(_worker_act(shared, kind, "progress" if KINDS[kind].tells else "reverse"))
     acts.append(_worker_act(shared, kind, "raise" if KINDS[kind].raises else "fail"))
-    found, path = text(HEADINGS[kind], acts), FOLDER / f"{kind}.txt"
-    if os.environ.get("UPDATE_TRANSCRIPTS") == "1":
-        path.write_text(found, encoding="utf-8")
-    kept = path.read_text(encoding="utf-8") if path.exists() else ""
-    if found != kept:
-        changes = difflib.unified_diff(
-            kept.splitlines(), found.splitlines(), "as kept", "as heard now", lineterm=""
-        )
-        pytest.fail("\n".join([f"{path} differs", *changes]), pytrace=False)
+    compare(FOLDER / f"{kind}.txt", text(HEADINGS[kind], acts))
 
 
 def _need_version(kind: str) -> None:
@@ -76,7 +66,7 @@ def _need_version(kind: str) -> None:
 def _client_act(stage: Stage, kind: str) -> Act:
     act = Act("A client: a job that is done, one that is not, one in the background")
     stage.shared_worker("gear")
-    with Proxy(stage.port) as proxy:
+    with Relay(stage.port) as proxy:
         client = stage.client(kind, port=proxy.port)
         assert client.do("gear.reverse", b"abc").result == b"cba"
         assert client.do("gear.raise", b"abc").outcome != "complete"
@@ -86,7 +76,7 @@ def _client_act(stage: Stage, kind: str) -> Act:
             assert client.status(handle) == [1, 0, 0, 0]
         eventually(lambda: proxy.said(SERVER).count(b"\0RES") >= 5, "all answers")
         if isinstance(client, LibraryClient):
-            client.program.close()
+            client.close()
     act.note(proxy)
     return act
 
@@ -94,7 +84,7 @@ def _client_act(stage: Stage, kind: str) -> Act:
 def _worker_act(stage: Stage, kind: str, does: str) -> Act:
     act = Act(f"A worker, and a job: {does}")
     function = f"told.{does}"
-    with Proxy(stage.port) as proxy:
+    with Relay(stage.port) as proxy:
         worker = stage.worker(kind, {function: does}, port=proxy.port)
         eventually(lambda: proxy.said(CLIENT).count(PRE_SLEEP) == 1, "its sleep")
         stage.shared_client("gear").do(function, b"abc", unique="given")

@@ -14,25 +14,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from franca.protocols.gearman.wire import Packet
-from tests.real.proxy import CLIENT, SERVER, Proxy, Side, Tape
+from tests.real.relay import CLIENT, SERVER, Relay, Side, Tape
 
 FOLDER = Path(__file__).with_name("transcripts")
 SAID = {CLIENT: "it says", SERVER: "it hears"}
 
 _HEADER = struct.Struct(">4sII")
-_ARGUMENTS = {
-    Packet.CAN_DO_TIMEOUT: 2,
-    Packet.JOB_ASSIGN: 3,
-    Packet.JOB_ASSIGN_UNIQ: 4,
-    Packet.ERROR: 2,
-    Packet.STATUS_RES: 5,
-    Packet.WORK_STATUS: 3,
-    Packet.WORK_DATA: 2,
-    Packet.WORK_WARNING: 2,
-    Packet.WORK_COMPLETE: 2,
-    Packet.WORK_EXCEPTION: 2,
-} | {number: 3 for number in Packet if number.name.startswith("SUBMIT_JOB")}
-"""How many arguments a packet has, where it is not one; the last goes to its end."""
+_ARGUMENTS = {"SUBMIT_JOB": 3, "JOB_ASSIGN_": 4, "JOB_ASSIGN": 3, "STATUS_RES": 5, "WORK_STATUS": 3}
+_ARGUMENTS |= {"WORK_FAIL": 1, "WORK_": 2, "ERROR": 2, "CAN_DO_TIMEOUT": 2}
+"""By the beginning of its name, the first that fits: how many arguments a packet has, where it is not one.
+
+The last goes to its end.
+"""
 _HANDLE = re.compile(rb"H:[^\0|]+:\d+$")
 _GIVEN = (b"", b"given")
 """The uniques that tests give; others are the library's own."""
@@ -46,7 +39,7 @@ class Act:
         self.lines: list[str] = []
         self._handles: dict[bytes, str] = {}
 
-    def note(self, proxy: Proxy) -> None:
+    def note(self, proxy: Relay) -> None:
         """All connections that came through it, in order."""
         for number, tape in enumerate(proxy.tapes, 1):
             for side in (CLIENT, SERVER):
@@ -54,7 +47,8 @@ class Act:
                 self.lines += [f"-- connection {number}, {SAID[side]}", *packets]
 
     def _shown(self, number: Packet, body: bytes) -> str:
-        arguments = body.split(b"\0", _ARGUMENTS.get(number, 1) - 1) if body else []
+        count = next((n for name, n in _ARGUMENTS.items() if number.name.startswith(name)), 1)
+        arguments = body.split(b"\0", count - 1) if body else []
         if number.name.startswith("SUBMIT_JOB") and arguments[1] not in _GIVEN:
             arguments[1] = b"<unique>"
         if number == Packet.JOB_ASSIGN_UNIQ and arguments[2] not in _GIVEN:

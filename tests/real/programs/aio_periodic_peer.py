@@ -7,7 +7,6 @@ in how one connects and how a job is handed over, and in nothing else that is us
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import struct
 import sys
@@ -46,22 +45,19 @@ class Peer:
 
     async def work(self, funcs: list[str], size: int = 4) -> bool:
         """Run these functions: what each does is told by its name, up to a dash."""
+        return await self._work("add_func", funcs, size)
+
+    async def broadcast(self, func: str) -> bool:
+        return await self._work("broadcast", [func], 1)
+
+    async def _work(self, register: str, funcs: list[str], size: int) -> bool:
         self._worker = Worker()
         await self._connect(self._worker)
         for func in funcs:
-            await self._worker.add_func(func, getattr(self, "do_" + func.partition("-")[0]))
+            run = getattr(self, "do_" + func.partition("-")[0], self.do_echo)
+            await getattr(self._worker, register)(func, run)
         asyncio.get_running_loop().create_task(self._worker.work(size))
-        return await self._is_heard()
-
-    async def broadcast(self, func: str) -> bool:
-        self._worker = Worker()
-        await self._connect(self._worker)
-        await self._worker.broadcast(func, self.do_echo)
-        asyncio.get_running_loop().create_task(self._worker.work(1))
-        return await self._is_heard()
-
-    async def _is_heard(self) -> bool:
-        """The old version does not wait until its functions are known."""
+        # The old version does not wait until its functions are known.
         heard: bool = await self._worker.ping()
         return heard
 
@@ -115,37 +111,21 @@ class Peer:
 
     # -- the client -------------------------------------------------------------------------
 
-    def _job(self, func: str, name: str, workload: str = "", **numbers: Any) -> Any:
-        return Job(func, name, workload.encode(), **numbers)
-
-    async def ping(self) -> Any:
-        return await self.client.ping()
-
     async def submit(self, *args: Any, **numbers: Any) -> Any:
-        job = self._job(*args, **numbers)
-        return await (self.client.submit_job(job) if IS_OLD else self.client.submit_job(job=job))
+        return await self._with_job(self.client.submit_job, args, numbers)
 
     async def run(self, *args: Any, **numbers: Any) -> Any:
-        job = self._job(*args, **numbers)
-        call = self.client.run_job(job) if IS_OLD else self.client.run_job(job=job)
-        return (await call).decode()
+        return (await self._with_job(self.client.run_job, args, numbers)).decode()
 
     async def stream(self, *args: Any) -> Any:
         pieces: list[str] = []
-        job = self._job(*args, timeout=10)
-        result = await self.client.run_job(
-            job=job, stream=lambda data: pieces.append(data.decode())
-        )
+        how = {"stream": lambda data: pieces.append(data.decode())}
+        result = await self.client.run_job(job=_job(*args, timeout=10), **how)
         return [result.decode(), pieces]
 
-    async def remove(self, func: str, name: str) -> Any:
-        return await self.client.remove_job(func, name)
-
-    async def drop(self, func: str) -> Any:
-        return await self.client.drop_func(func)
-
-    async def status(self) -> Any:
-        return await self.client.status()
+    async def _with_job(self, call: Any, args: Any, numbers: Any) -> Any:
+        job = _job(*args, **numbers)
+        return await (call(job) if IS_OLD else call(job=job))
 
     async def _raw(self, payload: bytes) -> bytes:
         """The library has no word for this; it sends any bytes under an id of its own."""
@@ -168,9 +148,13 @@ class Peer:
         return jobs
 
     async def load(self, jobs: list[list[str]]) -> Any:
-        packed = [bytes(self._job(*job)) for job in jobs]
+        packed = [bytes(_job(*job)) for job in jobs]
         answer = await self._raw(LOAD + struct.pack(">q", len(packed)) + b"".join(packed))
         return answer == b"\x10"
+
+
+def _job(func: str, name: str, workload: str = "", **numbers: Any) -> Any:
+    return Job(func, name, workload.encode(), **numbers)
 
 
 async def main(spec: dict[str, str]) -> None:
@@ -182,18 +166,18 @@ async def main(spec: dict[str, str]) -> None:
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         verb, *args = json.loads(line)
         numbers = args.pop() if args and isinstance(args[-1], dict) else {}
-        call = loop.create_task(_answer(getattr(peer, verb)(*args, **numbers)))
+        # What is not ours is the client's own.
+        run = getattr(peer, verb, None) or getattr(peer.client, verb)
+        call = loop.create_task(_answer(run(*args, **numbers)))
         calls.add(call)
         call.add_done_callback(calls.discard)
 
 
 async def _answer(call: Any) -> None:
     try:
-        value = await call if inspect.isawaitable(call) else call
+        say("answer", value=await call)
     except Exception as error:
         say("answer", error=f"{type(error).__name__}: {error}")
-    else:
-        say("answer", value=value)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A client of PyPI's `eventmq`, told what to do line by line: `[verb, {argument: value}]`.
+"""A client of PyPI's `eventmq`, told what to do line by line.
 
 Its words are those of the library; what the library has no word for (waiting for an answer, an
 admin's question, a subscription) is said with the library's own socket or with `zmq`.
@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import zmq
@@ -21,7 +20,7 @@ from eventmq.sender import Sender
 from eventmq.utils.messages import generate_msgid
 
 from tests.real.programs import eventmq_jobs
-from tests.real.programs.jobs import say
+from tests.real.programs.jobs import obey
 
 Facts = dict[str, Any]
 _ANSWER_MS = 20_000
@@ -128,22 +127,10 @@ class Client:
         return found
 
 
-def main() -> None:
+if __name__ == "__main__":
     client = Client(json.loads(sys.argv[1]))
-    known: tuple[Callable[..., object], ...] = (
+    obey(
         client.defer, client.defer_many, client.delay_many, client.schedule, client.schedule_by_helper,
         client.answers, client.admin, client.publish, client.subscribe, client.heard,
         client.nameless, client.nameless_answer,
     )  # fmt: skip
-    verbs = {verb.__name__: verb for verb in known}
-    say("ready")
-    for line in sys.stdin:
-        verb, how = json.loads(line)
-        try:
-            say("answer", value=verbs[verb](**how))
-        except Exception as error:
-            say("answer", error=f"{type(error).__name__}: {error}")
-
-
-if __name__ == "__main__":
-    main()

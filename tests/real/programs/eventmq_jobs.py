@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from pathlib import Path
 
-from tests.real.programs.jobs import say
+from tests.real.programs.jobs import say, until_exists
 
 
 def echo(*args: object, **kwargs: object) -> list[object]:
@@ -18,7 +17,7 @@ def echo(*args: object, **kwargs: object) -> list[object]:
 
 def boom(*args: object) -> None:
     """A job that raises: to its manager that is a result like any other."""
-    say("ran", args=args, kwargs={}, at=time.time(), pid=os.getpid())
+    echo(*args)
     raise ValueError("boom")
 
 
@@ -28,22 +27,21 @@ def nothing() -> None:
 
 def measure(text: str) -> int:
     """For an argument that is too big to be repeated."""
-    say("ran", args=[len(text), hashlib.sha256(text.encode()).hexdigest()], kwargs={})
+    echo(len(text), hashlib.sha256(text.encode()).hexdigest())
     return len(text)
 
 
 def large(name: str, size: int) -> str:
     """A job with a large result."""
-    say("ran", args=[name], kwargs={})
+    echo(name)
     return "x" * size
 
 
 def wait(name: str, path: str) -> str:
     """Run until the test allows it to end, by making a file."""
     say("started", name=name, pid=os.getpid())
-    while not Path(path).exists():
-        time.sleep(0.02)
-    say("ran", args=[name], kwargs={}, at=time.time(), pid=os.getpid())
+    until_exists(path)
+    echo(name)
     return name
 
 

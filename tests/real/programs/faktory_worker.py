@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import suppress
 
 import faktory
 
-from tests.real.programs.jobs import JOBS, say, until_go
+from tests.real.programs.jobs import say, work
 
 
 def main() -> None:
     spec = json.loads(sys.argv[1])
-    worker = faktory.Worker(
-        faktory=spec["url"],
-        queues=spec["queues"],
-        worker_id=spec["wid"],
-        concurrency=spec.get("concurrency", 1),
-        use_threads=not spec.get("forks"),
-    )
+    who = {"faktory": spec["url"], "worker_id": spec["wid"], "use_threads": not spec.get("forks")}
+    worker = faktory.Worker(queues=spec["queues"], concurrency=spec.get("concurrency", 1), **who)
     # Its first beat comes after twice this time, so the first one is asked for.
     worker.send_heartbeat_every = spec["beat_s"]
     worker.faktory.connect(worker_id=worker.worker_id)
     worker.heartbeat()
-    for name, run in JOBS.items():
-        worker.register(name, run, bind=True)
-    say("ready")
-    if spec.get("hold"):
-        for _ in until_go():
-            worker.heartbeat()
-            say("beat")
-    with suppress(SystemExit):  # it always ends so, however it was asked
-        worker.run()
+    work(spec, worker, worker.heartbeat)
     say("stopped", terminated=worker.is_disconnecting)
 
 

@@ -1,4 +1,4 @@
-"""The jobs that the Python workers run, and how they tell of it."""
+"""How the Python programs are told what to do and tell of it, and the jobs that those of Faktory run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 
 def say(event: str, **facts: object) -> None:
@@ -16,13 +18,35 @@ def say(event: str, **facts: object) -> None:
     os.write(1, json.dumps({"event": event, **facts}).encode() + b"\n")
 
 
-def until_go() -> Iterator[str]:
-    """What a worker on hold is told on standard input, up to the word that lets it run."""
+def work(spec: dict[str, Any], worker: Any, beat: Callable[[], object]) -> None:
+    """Run a worker of Faktory's jobs until it is asked to stop; one on `hold` beats when told so until it is told to go."""
+    for run in JOBS:
+        worker.register(run.__name__, run, bind=True)
+    say("ready")
+    while spec.get("hold") and json.loads(next(sys.stdin)) != "go":
+        beat()
+        say("beat")
+    with suppress(SystemExit):  # it always ends so, however it was asked
+        worker.run()
+
+
+def obey(*verbs: Callable[..., Any]) -> None:
+    """A line `[verb, ...args]` in, an answer out, until nobody asks any more; an object is named arguments."""
+    known = {verb.__name__: verb for verb in verbs}
+    say("ready")
     for line in sys.stdin:
-        word = json.loads(line)
-        if word == "go":
-            return
-        yield word
+        verb, *args = json.loads(line)
+        named = args.pop() if args and isinstance(args[-1], dict) else {}
+        try:
+            say("answer", value=known[verb](*args, **named))
+        except Exception as error:
+            say("answer", error=f"{type(error).__name__}: {error}")
+
+
+def until_exists(path: str) -> None:
+    """Run until the test makes this file."""
+    while not Path(path).exists():
+        time.sleep(0.02)
 
 
 def echo(jid: str, *args: object) -> None:
@@ -30,27 +54,20 @@ def echo(jid: str, *args: object) -> None:
 
 
 def boom(jid: str, *args: object) -> None:
-    say("ran", jid=jid, args=args)
+    echo(jid, *args)
     raise ValueError("boom")
 
 
 def measure(jid: str, text: str) -> None:
     """For arguments that are too big to be repeated."""
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    say("ran", jid=jid, args=[len(text), digest])
+    echo(jid, len(text), hashlib.sha256(text.encode()).hexdigest())
 
 
 def wait(jid: str, path: str) -> None:
-    """Run until the test allows it to end, by making a file."""
+    """Run until the test allows it to end."""
     say("started", jid=jid)
-    while not Path(path).exists():
-        time.sleep(0.02)
-    say("ran", jid=jid, args=[])
+    until_exists(path)
+    echo(jid)
 
 
-JOBS: dict[str, Callable[..., None]] = {
-    "echo": echo,
-    "boom": boom,
-    "measure": measure,
-    "wait": wait,
-}
+JOBS: tuple[Callable[..., None], ...] = (echo, boom, measure, wait)

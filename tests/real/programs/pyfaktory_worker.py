@@ -9,30 +9,16 @@ from contextlib import suppress
 
 from pyfaktory import Client, Consumer
 
-from tests.real.programs.jobs import JOBS, say, until_go
+from tests.real.programs.jobs import say, work
 
 
 def main() -> None:
     spec = json.loads(sys.argv[1])
-    client = Client(
-        faktory_url=spec["url"],
-        role="consumer",
-        worker_id=spec["wid"],
-        beat_period=spec["beat_s"],
-    )
+    who = {"worker_id": spec["wid"], "beat_period": spec["beat_s"]}
+    client = Client(faktory_url=spec["url"], role="consumer", **who)
     client.connect()
-    consumer = Consumer(
-        client=client, queues=spec["queues"], concurrency=spec.get("concurrency", 1)
-    )
-    for name, run in JOBS.items():
-        consumer.register(name, run, bind=True)
-    say("ready")
-    if spec.get("hold"):
-        for _ in until_go():
-            client._beat()
-            say("beat")
-    with suppress(SystemExit):  # it always ends so, however it was asked
-        consumer.run()
+    consumer = Consumer(client, queues=spec["queues"], concurrency=spec.get("concurrency", 1))
+    work(spec, consumer, client._beat)
     say("stopped", terminated=client.state.name == "TERMINATING")
     with suppress(OSError):
         client.disconnect()

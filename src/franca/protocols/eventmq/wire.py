@@ -1,8 +1,8 @@
-"""eMQP/1.0 in bytes: what a broker says, as whole messages of the transport.
+"""eMQP/1.0 in bytes: what a broker sends, as whole messages of the transport.
 
 Every message is an empty frame, the protocol's name, a command, an id of its own, and what the
 command carries. The ids of one broker begin alike and end in a count: unique, and cheaper than
-chance.
+random ones.
 """
 
 from __future__ import annotations
@@ -12,74 +12,77 @@ from itertools import count
 from random import Random
 from typing import Final
 
-from franca.protocols.eventmq.zmtp import (
-    LAST_HEADS,
-    MORE_HEADS,
-    SHORT_MAX,
-    last,
-    last_in_pieces,
-    more,
-    pieces,
-)
+from franca.protocols.eventmq import zmtp
+from franca.protocols.eventmq.zmtp import LAST_HEADERS, MORE_HEADERS, SHORT_MAX, last, more
 
 VERSION: Final = b"eMQP/1.0"
 VERSIONS: Final = b"eMQP/"
 """What the second frame of every version begins with."""
+FRAMES_MIN: Final = 4
+ENVELOPE_BYTES_MAX: Final = 1_024
+"""What sockets between a client and us may put around its messages, all of them together."""
 ECHO_BYTES_MAX: Final = 1_024
-"""How much of a peer's words is said back to it where they are no request's id."""
-_HEAD: Final = more(b"") + more(VERSION)
+"""How much of a peer's own text is sent back to it where that is no request's id."""
+_START: Final = more(b"") + more(VERSION)
 _ID_SIZE: Final = 36
-_ID_MORE: Final = bytes((1, _ID_SIZE))
-_ID_LAST: Final = bytes((0, _ID_SIZE))
-_REQUEST: Final = _HEAD + more(b"REQUEST")
-_REPLY: Final = _HEAD + more(b"REPLY") + _ID_MORE
-_ACK: Final = _HEAD + more(b"ACK") + _ID_MORE
-_HEARTBEAT: Final = _HEAD + more(b"HEARTBEAT") + _ID_MORE
-_KBYE: Final = _HEAD + more(b"KBYE") + _ID_LAST
+_REQUEST: Final = _START + more(b"REQUEST")
+_REPLY: Final = _START + more(b"REPLY") + MORE_HEADERS[_ID_SIZE]
+_ACK: Final = _START + more(b"ACK") + MORE_HEADERS[_ID_SIZE]
+_HEARTBEAT: Final = _START + more(b"HEARTBEAT") + MORE_HEADERS[_ID_SIZE]
+_KBYE: Final = _START + more(b"KBYE") + LAST_HEADERS[_ID_SIZE]
 _LAST_DIGITS: Final = [b"%03x" % number for number in range(16**3)]
 
 
 def _ids(stem: bytes) -> Iterator[bytes]:
     """Ids that begin with `stem` and count from 1. Most of each is written once for many."""
     for high in count():
-        head = b"%b%09x" % (stem, high)
+        start = b"%b%09x" % (stem, high)
         for digits in _LAST_DIGITS if high else _LAST_DIGITS[1:]:
-            yield head + digits
+            yield start + digits
 
 
-class Voice:
-    """Says what a broker says, each with a new id."""
+def unwrap(frames: list[bytes]) -> tuple[bytes, list[bytes]] | None:
+    """A message, and the envelope around it, as sockets between a client and us put it on.
 
-    __slots__ = ("_ids", "_stem")
+    The envelope is put on every answer. None if there is no message inside.
+    """
+    size = 0
+    for at in range(len(frames) - FRAMES_MIN + 1):
+        if not frames[at] and frames[at + 1].startswith(VERSIONS):
+            return b"".join(map(more, frames[:at])), frames[at:]
+        size += len(frames[at])
+        if size > ENVELOPE_BYTES_MAX:
+            break
+    return None
+
+
+class Encoder:
+    """Writes what a broker sends, each message with a new id."""
 
     def __init__(self, rng: Random) -> None:
-        stem = f"{rng.getrandbits(96):024x}"
-        self._stem = f"{stem[:8]}-{stem[8:12]}-4{stem[13:16]}-{stem[16:20]}-".encode()
-        self._ids = _ids(self._stem)
-
-    @property
-    def name(self) -> bytes:
+        digits = f"{rng.getrandbits(96):024x}"
+        stem = f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{digits[16:20]}-".encode()
+        self.name = stem + b"0" * 12
         """What this broker's sockets are called."""
-        return self._stem + b"0" * 12
+        self._ids = _ids(stem)
 
     def handed_over(self, msgid: bytes) -> bytes:
         """REPLY to a client: its request is with a worker now."""
         size = len(msgid)
-        if size > SHORT_MAX:
-            return b"".join((_REPLY, next(self._ids), last(msgid)))
-        return b"".join((_REPLY, next(self._ids), LAST_HEADS[size], msgid))
+        start = LAST_HEADERS[size] if size <= SHORT_MAX else zmtp.header(0, size)
+        return b"".join((_REPLY, next(self._ids), start, msgid))
 
-    def result(self, result: bytes, msgid: bytes) -> list[bytes]:
-        """REPLY to a client: what came of its request."""
+    def result(self, result: bytes, msgid: bytes, envelope: bytes) -> list[bytes]:
+        """REPLY to a client: what came of its request, in pieces."""
         size, id_size = len(result), len(msgid)
-        if size <= SHORT_MAX and id_size <= SHORT_MAX:
-            own_id, head, id_head = next(self._ids), MORE_HEADS[size], LAST_HEADS[id_size]
-            return [b"".join((_REPLY, own_id, head, result, id_head, msgid))]
-        return pieces(_REPLY + next(self._ids), [result, msgid])
+        if size > SHORT_MAX or id_size > SHORT_MAX or envelope:
+            return zmtp.pieces(envelope + _REPLY + next(self._ids), [result, msgid])
+        start, middle = MORE_HEADERS[size], LAST_HEADERS[id_size]
+        return [b"".join((_REPLY, next(self._ids), start, result, middle, msgid))]
 
-    def report(self, text: bytes) -> list[bytes]:
+    def report(self, text: bytes, envelope: bytes) -> list[bytes]:
         """REPLY to an administrator, in pieces."""
-        return pieces(_REPLY + next(self._ids), [text])
+        return zmtp.pieces(envelope + _REPLY + next(self._ids), [text])
 
     def ack(self, msgid: bytes) -> bytes:
         """ACK: this message was taken."""
@@ -99,15 +102,14 @@ def request(msgid: bytes, middle: bytes, body: bytes) -> bytes:
     size, id_size = len(body), len(msgid)
     if size > SHORT_MAX or id_size > SHORT_MAX:
         return b"".join((_REQUEST, more(msgid), middle, last(body)))
-    return b"".join((_REQUEST, MORE_HEADS[id_size], msgid, middle, LAST_HEADS[size], body))
-
-
-def long_request(frames: list[bytes]) -> list[bytes]:
-    """REQUEST with more frames than the usual ones, or with long ones, in pieces."""
-    return pieces(_REQUEST, frames)
+    return b"".join((_REQUEST, MORE_HEADERS[id_size], msgid, middle, LAST_HEADERS[size], body))
 
 
 def request_in_pieces(msgid: bytes, middle: bytes, body: Sequence[bytes]) -> list[bytes]:
     """REQUEST with a long body that is there in pieces."""
-    front, *rest = last_in_pieces(body)
-    return [b"".join((_REQUEST, more(msgid), middle, front)), *rest]
+    return [b"".join((_REQUEST, more(msgid), middle, zmtp.header(0, sum(map(len, body))))), *body]
+
+
+def long_request(msgid: bytes, middle: bytes, frames: Sequence[bytes]) -> list[bytes]:
+    """REQUEST with frames behind its body, in pieces."""
+    return zmtp.pieces(_REQUEST + more(msgid) + middle, frames)

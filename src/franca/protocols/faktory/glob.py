@@ -1,11 +1,10 @@
 """Redis patterns: `*`, `?`, `[a-z]`, `[^a]`, and `\\` before any of them.
 
-What stands between two stars is a piece. Each star gives way to the first place where the next
-piece fits and never looks again, which finds every match; the last piece can only be at the end.
-A piece of plain bytes is found as bytes are. One with wildcards is looked for at many places at
-once: a bit stands for each place, and each element of the piece strikes out those where it does
-not fit. So the time grows with the text and hardly with the pattern, whatever both are; and it
-is spent in shares, because both may be large.
+A pattern is cut into pieces at its stars. Each piece is matched at the first place where it fits,
+without backtracking, which finds every match; the last piece can only be at the end. A piece of
+plain bytes is found by `bytes.find`. One with wildcards is looked for at many places at once: each
+place is a bit, and each element of the piece clears the bits where it does not fit. So the time
+grows with the text and hardly with the pattern; it is spent in shares, because both may be large.
 """
 
 from __future__ import annotations
@@ -44,11 +43,9 @@ Search = Generator[None, None, bool]
 class Glob:
     """A pattern, ready to be matched. `classes` is how many different classes it has."""
 
-    __slots__ = ("_bytes_min", "_first", "_last", "_middle", "classes")
-
     def __init__(self, pattern: bytes) -> None:
         tables: dict[bytes, bytes] = {}
-        pieces = [_Piece(elements) for elements in _parsed(pattern, tables)]
+        pieces = [_Piece(piece) for piece in _parsed(pattern, tables)]
         self.classes = len(tables)
         self._bytes_min = sum(piece.size for piece in pieces)
         self._first = pieces[0]
@@ -78,26 +75,19 @@ class Glob:
 
 
 class _Piece:
-    """What stands between two stars: plain bytes, or for some places a table of what fits."""
+    """What stands between two stars: plain bytes, or a table of what fits for some places."""
 
-    __slots__ = ("_literal", "_tables", "size")
-
-    def __init__(self, elements: list[int | bytes]) -> None:
-        self.size = len(elements)
+    def __init__(self, tables: list[bytes]) -> None:
+        self.size = len(tables)
         self._literal: bytes | None = None
-        self._tables: list[tuple[int, bytes]] = []
-        if all(isinstance(element, int) for element in elements):
-            self._literal = bytes(element for element in elements if isinstance(element, int))
-            return
-        for offset, element in enumerate(elements):
-            table = _SINGLES[element] if isinstance(element, int) else element
-            if table != _ALL:
-                self._tables.append((offset, table))
+        if all(table.count(_YES) == 1 for table in tables):
+            self._literal = bytes(table.index(_YES) for table in tables)
+        self._tables = [(place, table) for place, table in enumerate(tables) if table != _ALL]
 
     def find(self, text: bytes, start: int, end: int, share: Share) -> Generator[None, None, int]:
         """The first place between these two where all of the piece fits, or -1."""
         literal = self._literal
-        # Most pieces with wildcards are found at once or nowhere near.
+        # Most pieces with wildcards are found near the start, or not at all.
         most = PLACES_AT_FIRST if literal is None else BYTES_AT_ONCE
         while start + self.size <= end:
             stop = min(start + most + self.size - 1, end)
@@ -135,9 +125,9 @@ class _Piece:
         return (places & -places).bit_length() - 1
 
 
-def _parsed(pattern: bytes, tables: dict[bytes, bytes]) -> list[list[int | bytes]]:
-    """The pieces of a pattern, each a list of bytes and of tables, which are shared if alike."""
-    pieces: list[list[int | bytes]] = [[]]
+def _parsed(pattern: bytes, tables: dict[bytes, bytes]) -> list[list[bytes]]:
+    """The pieces of a pattern, each a table for each of its places; those of classes are shared."""
+    pieces: list[list[bytes]] = [[]]
     at = 0
     while at < len(pattern):
         byte = pattern[at]
@@ -153,7 +143,7 @@ def _parsed(pattern: bytes, tables: dict[bytes, bytes]) -> list[list[int | bytes
             if byte == _ESCAPE and at < len(pattern):
                 byte = pattern[at]
                 at += 1
-            pieces[-1].append(byte)
+            pieces[-1].append(_SINGLES[byte])
     return pieces
 
 

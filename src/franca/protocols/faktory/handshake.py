@@ -1,29 +1,31 @@
-"""Letting a client in: the greeting's challenge, and what HELLO must answer to it."""
+"""HELLO: the challenge in the greeting, and the answer to it."""
 
 from __future__ import annotations
 
 import hmac
-import re
 from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from franca.protocols.faktory.claims import ANONYMOUS
-from franca.protocols.faktory.lenient import Reader, Unreadable
+from franca.core.model import Millis, OnHangUp
+from franca.protocols.faktory.go_json import Reader, Unreadable
 from franca.protocols.faktory.messages import Hello
-from franca.protocols.faktory.wire import greeting, password_hash
+from franca.protocols.faktory.wire import OK, error, greeting, password_hash
+from franca.protocols.faktory.workers import ANONYMOUS
+
+if TYPE_CHECKING:
+    from franca.protocols.faktory.conversation import FaktoryConversation
 
 HELLO_BYTES_MAX: Final = 16 * 1024
-"""A stranger's line; nobody needs more to say who it is."""
+"""The longest line before HELLO is accepted."""
 ROUNDS_MIN: Final = 1_000
 ROUNDS_MAX: Final = 2_000
-"""Hashes that a password costs. Each of ours costs us as much as it costs a guesser."""
+"""Rounds of hashing for a password. They cost the server as much as they cost an attacker."""
 
 _READER: Final = Reader(Hello)
-_HASH: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class Challenge:
-    """What one connection must know. Its salt is its own, so a hash overheard is worthless."""
+    """The challenge of one connection. Its salt is its own, so that a hash cannot be used twice."""
 
     __slots__ = ("_old_too", "_password", "_rounds", "_salt")
 
@@ -43,27 +45,37 @@ class Challenge:
             return True
         said = hello.pwdhash or ""
         is_old = (hello.v or 0) < 2
-        if not _HASH.fullmatch(said) or (is_old and not self._old_too):
+        if not said or (is_old and not self._old_too):
             return False
         right = password_hash(self._password, self._salt, 1 if is_old else self._rounds)
         return hmac.compare_digest(said.encode(), right.encode())
 
 
-def read_hello(rest: bytes) -> Hello | None:
-    """What was said behind `HELLO `, or None if it is nothing that deserves an answer."""
-    if not rest.startswith(b"{"):
-        return None
+def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None:
+    """HELLO. One that cannot be read is not answered, and the connection is closed."""
     try:
-        return _READER.read(rest)
+        if not rest.startswith(b"{"):
+            raise Unreadable("not an object")
+        hello = _READER.read(rest)
     except Unreadable:
-        return None
-
-
-def unfit_wid(wid: str, most: int) -> str:
-    """Why this cannot be the name of a worker, or nothing."""
-    if len(wid.encode()) > most or "\0" in wid:
-        return f"wid must be text of at most {most} bytes"
-    if wid.startswith(ANONYMOUS):
-        # Jobs that connections without a wid hold are known by such names, in the store too.
-        return f"wid cannot begin with {ANONYMOUS.strip()!r} and a space"
-    return ""
+        conversation.link.close()
+        return
+    wid = hello.wid or ""
+    most = conversation.service.limits.name_bytes_max
+    refusal = ""
+    if not conversation.challenge.is_met_by(hello):
+        refusal = "Invalid password"
+    elif len(wid.encode()) > most or "\0" in wid:
+        refusal = f"wid must be text of at most {most} bytes"
+    elif wid.startswith(ANONYMOUS):
+        refusal = f"wid cannot begin with {ANONYMOUS.strip()!r} and a space"
+    if refusal:
+        conversation.link.write(error(refusal))
+        conversation.link.close()
+        return
+    holder = conversation.holder = wid or ANONYMOUS + conversation.link.id
+    conversation.session = conversation.broker.open_session(holder, OnHangUp.KEEP, conversation)
+    if wid:
+        conversation.worker = conversation.service.registry.join(wid, hello, conversation, now)
+    conversation.let_in()
+    conversation.link.write(OK)

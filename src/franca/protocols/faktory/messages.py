@@ -1,7 +1,7 @@
-"""What Faktory clients say, as Structs that JSON is decoded straight into.
+"""The messages of Faktory clients, as Structs that JSON is decoded into.
 
-The shapes are strict: an unknown member, or a known one in another case, is a job for
-`lenient.py`. Arguments and `custom` stay as the producer wrote them.
+The shapes are strict: an unknown member, or a known one in another case, is left to
+`go_json.py`. Arguments and `custom` stay as the producer wrote them.
 """
 
 from __future__ import annotations
@@ -38,21 +38,12 @@ class WireJob(
     priority: Raw | UnsetType = UNSET
 
 
-class LargeJob(Struct, gc=False, eq=False, kw_only=True):
-    """A work unit among members that nobody knows, too large to look at each of them."""
+class LargeJob(WireJob, forbid_unknown_fields=False):
+    """A work unit with unknown members, too large to look at each of them."""
 
-    retry: Int64 | None = None
-    failure: Raw | UnsetType = UNSET
-    custom: Raw | UnsetType = UNSET
     jid: str = ""
-    queue: str | None = None
     jobtype: str = ""
-    created_at: str | None = None
-    enqueued_at: str | None = None
-    at: str | None = None
     args: Raw = Raw(b"null")
-    reserve_for: Int64 | None = None
-    backtrace: Int64 | None = None
 
 
 class Hello(Struct, forbid_unknown_fields=True):
@@ -93,7 +84,7 @@ class LargeFail(Struct, gc=False):
 
 
 class Beat(Struct, gc=False, forbid_unknown_fields=True):
-    """A worker lives."""
+    """The heartbeat of a worker."""
 
     wid: str | None = None
     current_state: str | None = None
@@ -101,7 +92,7 @@ class Beat(Struct, gc=False, forbid_unknown_fields=True):
 
 
 class Filter(Struct, forbid_unknown_fields=True):
-    """Which jobs of a set a mutation is for; none said is all."""
+    """Which jobs of a set a mutation is for; without a member, all."""
 
     jids: list[str | None] | None = None
     jobtype: str | None = None
@@ -116,8 +107,8 @@ class Mutate(Struct, forbid_unknown_fields=True):
     filter: Raw | UnsetType = UNSET
 
 
-class ToldFailure(Struct, forbid_unknown_fields=True):
-    """The failure that a job had elsewhere, as its producer tells of it."""
+class EarlierFailure(Struct, forbid_unknown_fields=True):
+    """The failure that a job had elsewhere, as its producer describes it."""
 
     retry_count: Int64 = 0
     remaining: Int64 | None = None

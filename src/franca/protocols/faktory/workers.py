@@ -1,4 +1,4 @@
-"""Worker processes by their `wid`: who beats, who is to be quiet, who has fallen silent.
+"""Worker processes by their `wid`: their heartbeats, and which are to be quiet or to leave.
 
 A worker is known from its first HELLO until its last connection closes or a minute without a
 BEAT is over. Its state only moves on: running, quiet, terminate; it holds for every connection.
@@ -7,18 +7,21 @@ BEAT is over. Its state only moves on: running, quiet, terminate; it holds for e
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
 from franca.core.model import Millis
-from franca.protocols.conversation import WorkerView
-from franca.protocols.faktory.messages import Hello
+from franca.protocols.faktory.messages import Beat, Hello
+from franca.protocols.service import WorkerView
 
+if TYPE_CHECKING:
+    from franca.protocols.faktory.conversation import FaktoryConversation
+
+ANONYMOUS: Final = "link "
+"""What the holder's name of a connection without a `wid` begins with, in the store too."""
 SILENCE_MS: Final = 60_000
-"""A worker that has not said BEAT for so long is taken for gone, and hung up on."""
-
-
+"""A worker without a BEAT for so long is taken for gone, and its connections are closed."""
 HOSTNAME_CHARS_MAX: Final = 255
 LABELS_MAX: Final = 32
 LABEL_CHARS_MAX: Final = 100
@@ -36,27 +39,9 @@ class WorkerState(IntEnum):
     QUIET = 1
     TERMINATE = 2
 
-    @property
-    def word(self) -> str:
-        """The state as the protocol writes it."""
-        return self.name.lower()
-
 
 STATES: Final = {"quiet": WorkerState.QUIET, "terminate": WorkerState.TERMINATE}
 ASKED: Final = {"quiet": WorkerState.QUIET, "stop": WorkerState.TERMINATE}
-
-
-class Connection(Protocol):
-    """A worker's connection, as far as the registry needs to reach it."""
-
-    def hush(self) -> None:
-        """Give this connection no more jobs."""
-
-    def drop(self, now: Millis) -> None:
-        """Hang up."""
-
-    def fetched_queues(self) -> tuple[str, ...]:
-        """The queues that it asked last."""
 
 
 class Worker(Struct, eq=False):
@@ -71,7 +56,7 @@ class Worker(Struct, eq=False):
     rss_kb: int = 0
     state: WorkerState = WorkerState.RUNNING
     works: bool = False
-    connections: dict[Connection, None] = field(default_factory=dict)
+    connections: dict[FaktoryConversation, None] = field(default_factory=dict)
 
     def described_in(self) -> int:
         """The bytes that its hostname and its labels take."""
@@ -80,25 +65,30 @@ class Worker(Struct, eq=False):
 
 
 class Workers:
-    """All workers that are known now. `reaped` counts those that fell silent."""
+    """All workers that are known now. `reaped` counts those whose heartbeats stopped.
+
+    Once the server is `stopping`, every worker is asked to leave.
+    """
 
     def __init__(self) -> None:
+        self.stopping = False
         self.by_wid: dict[str, Worker] = {}
         self.reaped = 0
         self.described_in = 0
 
-    def join(self, wid: str, hello: Hello, connection: Connection, now: Millis) -> Worker:
+    def join(self, wid: str, hello: Hello, connection: FaktoryConversation, now: Millis) -> Worker:
         """A connection says that it belongs to this worker; the first one describes it.
 
-        What is too long of a description is cut: it is for operators to look at.
+        A description that is too long is cut: it is only shown to operators.
         """
         worker = self.by_wid.get(wid)
         if worker is None:
+            labels = hello.labels or []
             worker = self.by_wid[wid] = Worker(
                 wid=wid,
                 hostname=(hello.hostname or "")[:HOSTNAME_CHARS_MAX],
                 pid=hello.pid or 0,
-                labels=[(label or "")[:LABEL_CHARS_MAX] for label in _few(hello.labels)],
+                labels=[(label or "")[:LABEL_CHARS_MAX] for label in labels[:LABELS_MAX]],
                 started_at=now,
                 beat_at=now,
                 rss_kb=hello.rss_kb or 0,
@@ -107,10 +97,12 @@ class Workers:
                 worker.hostname, worker.labels = "", []
             self.described_in += worker.described_in()
         worker.connections[connection] = None
+        if self.stopping:
+            self.move(worker, WorkerState.TERMINATE)
         return worker
 
-    def leave(self, worker: Worker, connection: Connection) -> None:
-        """A connection is gone; with the last one, so is the worker and what it was told."""
+    def leave(self, worker: Worker, connection: FaktoryConversation) -> None:
+        """A connection is gone; with the last one, so are the worker and its state."""
         worker.connections.pop(connection, None)
         if not worker.connections and self.by_wid.get(worker.wid) is worker:
             self._forget(worker)
@@ -119,15 +111,15 @@ class Workers:
         del self.by_wid[worker.wid]
         self.described_in -= worker.described_in()
 
-    def beat(self, wid: str, says: str, rss_kb: int, now: Millis) -> Worker | None:
-        """A worker lives, and may say what it is about to do; None if nobody knows it."""
-        worker = self.by_wid.get(wid)
+    def beat(self, beat: Beat, now: Millis) -> Worker | None:
+        """A heartbeat, which may tell a new state; None if there is no such worker."""
+        worker = self.by_wid.get(beat.wid or "")
         if worker is None:
             return None
         worker.beat_at = now
-        worker.rss_kb = rss_kb
+        worker.rss_kb = beat.rss_kb or 0
         worker.works = True
-        self.move(worker, STATES.get(says, WorkerState.RUNNING))
+        self.move(worker, STATES.get(beat.current_state or "", WorkerState.RUNNING))
         return worker
 
     def move(self, worker: Worker, state: WorkerState) -> None:
@@ -135,15 +127,16 @@ class Workers:
         if state > worker.state:
             worker.state = state
             for connection in worker.connections:
-                connection.hush()
+                connection.fetching.stop_giving_jobs()
 
-    def move_all(self, state: WorkerState) -> None:
-        """Ask every worker."""
+    def stop(self) -> None:
+        """Ask every worker to leave, also those that come later."""
+        self.stopping = True
         for worker in self.by_wid.values():
-            self.move(worker, state)
+            self.move(worker, WorkerState.TERMINATE)
 
     def reap(self, now: Millis) -> None:
-        """Hang up on workers that have not beaten for too long. What they hold, they hold."""
+        """Close the connections of workers without heartbeats. Their leases go on."""
         silent = [w for w in self.by_wid.values() if now - w.beat_at > SILENCE_MS]
         for worker in silent:
             self._forget(worker)
@@ -164,7 +157,7 @@ class Workers:
                 host=worker.hostname,
                 pid=worker.pid,
                 labels=worker.labels,
-                state=worker.state.word,
+                state=worker.state.name.lower(),
                 started_at=worker.started_at,
                 seen_at=worker.beat_at,
                 rss_kb=worker.rss_kb,
@@ -175,15 +168,11 @@ class Workers:
         ]
 
 
-def _few(labels: list[str | None] | None) -> list[str | None]:
-    return labels[:LABELS_MAX] if labels else []
-
-
 def _queues_of(worker: Worker) -> list[str]:
-    """The queues that a worker asks, as many as anybody looks at."""
+    """The queues that a worker fetches from, as many as are shown."""
     names: dict[str, None] = {}
     for connection in worker.connections:
-        names.update(dict.fromkeys(connection.fetched_queues()[:QUEUES_SHOWN_MAX]))
+        names.update(dict.fromkeys(connection.fetching.queues()[:QUEUES_SHOWN_MAX]))
         if len(names) >= QUEUES_SHOWN_MAX:
             break
     return sorted(names)[:QUEUES_SHOWN_MAX]

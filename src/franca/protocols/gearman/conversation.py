@@ -1,95 +1,77 @@
 """One Gearman connection: packets and lines in, verbs of the broker, packets and lines out.
 
 A connection may be a client, a worker and an operator at once; each message says which. What a
-packet does stands in the modules that `packets.py` names, what a line does in `admin.py`, what
-those who wait for a job are told in `telling.py`; here messages are cut out of the bytes.
+packet does is in `client_commands.py` and `worker_commands.py`, what a line does in
+`admin_commands.py`. Events of jobs become packets here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from franca.core.errors import Refused
+from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
-from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import Conversation, Link
-from franca.protocols.gathering import Gathering
-from franca.protocols.gearman.jobs import ORIGIN
-from franca.protocols.gearman.telling import tell_finished, tell_progress
-from franca.protocols.gearman.wire import (
-    HEADER,
-    HEADER_SIZE,
-    LINE_BYTES_MAX,
-    NOOP,
-    REQ,
-    RES,
-    SEARCHED_AT_ONCE,
-    TYPES,
-    Packet,
-    error,
-)
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Outcome, Session, State
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task, give_back
+from franca.protocols.gearman import admin_commands, client_commands, wire, worker_commands
+from franca.protocols.gearman.client_commands import Submission, at_epoch, at_match, reduced
+from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN
+from franca.protocols.gearman.wire import ErrorReply, Packet, error
+from franca.protocols.gearman.worker_commands import DATA, EXCEPTION, STATUS, WARNING
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
 
-_unpack = HEADER.unpack_from
-_MAGICS: Final = (b"\0REQ", b"\0RES")
-_SEARCHES: Final = frozenset(
-    {Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL, Packet.PRE_SLEEP}
-)
-LARGE_BYTES: Final = 1024 * 1024
-"""A packet so large that it is gathered by itself, to be copied as little as can be."""
 PIECES_A_TURN: Final = 4_000
-PIECES_LEAST: Final = 4
 BYTES_A_TURN: Final = 64 * 1024
 _LINE_ENDS: Final = (b"\n", b"")
-TOLD_AT_ONCE: Final = 64
-"""What a share gives rise to for others to hear; with more it is over, and they hear it."""
-_HTTP: Final = (b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ", b"DELETE ", b"PATCH ",
-                b"CONNECT ", b"TRACE ", b"PRI ")  # fmt: skip
 _NOT_MAGIC: Final = error("INVALID_MAGIC", "Request magic expected")
 _NOT_EXPECTED: Final = error("INVALID_COMMAND", "Command not expected")
 _ENDED_KEPT: Final = 64
-"""Handles of jobs that a worker no longer has, and may still say something about."""
+"""Handles of jobs that a worker no longer runs, and may still send packets about."""
 GRANTS_KEPT: Final = 16
 """Handles of jobs that were given and ended since a peer last waited for an answer."""
+SHARED_BYTES: Final = 512
+"""Smaller data is copied for each that waits for it: many small pieces cost more than a copy."""
 GIVEN_BACK_MAX: Final = 1_000
-"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
+"""Jobs whose delivery may be undone at once; of more, the first have surely been delivered."""
+
+_pack = wire.HEADER.pack
+# An attribute of an enum takes long to be looked up.
+_DONE: Final = State.DONE
+_COMPLETE: Final = int(Packet.WORK_COMPLETE)
+_EXCEPTION: Final = int(Packet.WORK_EXCEPTION)
+_DATA: Final = int(Packet.WORK_DATA)
+_PROGRESS: Final = {STATUS: int(Packet.WORK_STATUS), WARNING: int(Packet.WORK_WARNING)}
 
 
 class GearmanConversation(Conversation):
     """The dialogue on one connection. `held` are the jobs that it runs, by the handle it knows.
 
-    `foreign` has the handles of those that came by another protocol: only here are they called so.
-    `functions` are those it can do, with the milliseconds it gives itself, newest last; `learned`
-    if they changed since it was last looked at. What is said of a job in `over` has no effect
-    and is no error. `joins` counts the submits of this connection that wait for the same job as
-    one before; `is_heavy` if it was given a job that a crowd waits for. `spent` is what a message
-    took beyond the time of most, in messages. `_needed` is how many bytes the message in front has,
-    if it is not all there; the body of a large one is gathered in `_large`, and its header is all
-    that lies in front of what follows it.
+    `foreign` has the handles of those of other protocols, which have them on this connection only.
+    `functions` are those it can do, with the milliseconds it gives itself, newest last. What a
+    worker sends about a job in `ignored` has no effect and is no error. `joins` counts the submits
+    of this connection that wait for the same job as one before.
 
-    A client that connects and says nothing until it has a job is a proper one.
+    A client may connect and send nothing until it has a job.
     """
 
     silent_ok = True
+    reader: wire.PacketReader
 
     def __init__(self, service: GearmanService, link: Link, number: int) -> None:
-        self.link = link
+        super().__init__(link)
         self.service = service
         self.broker = service.broker
         self.number = number
         self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
         self.held: dict[bytes, Job] = {}
         self.foreign: dict[JobId, bytes] = {}
-        self.over: dict[bytes, None] = {}
+        self.ignored: dict[bytes, None] = {}
         self.functions: dict[bytes, int] = {}
         self.abilities_bytes = 0
-        self.learned = False
-        self.spent = 0
-        self.is_heavy = False
-        self.called_in = 0
         self.joins: dict[JobId, int] = {}
         self.grab: Demand | None = None
         self.sleep: Demand | None = None
@@ -100,244 +82,139 @@ class GearmanConversation(Conversation):
         self.paced_ms = 0
         self.client_id = b"-"
         self.wants_exceptions = service.settings.exceptions
-        self._packets = service.packets
-        self._share = service.limits.turn_messages
-        self._body_max = service.limits.frame_bytes_max - HEADER_SIZE
-        self._unread = bytearray()
-        self._needed = 0
-        self._large: Gathering | None = None
-        self._unsaid: Iterator[bytes] | None = None
+        self.reader = wire.PacketReader(service.limits.frame_bytes_max - wire.HEADER_SIZE)
         self._grants: list[bytes] = []
 
     # -- the contract -------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Act on the whole messages among `data`, at most a turn's share of them."""
+    def on_message(self, message: tuple[int, bytes], now: Millis) -> None:
+        """Act on a packet or a line."""
+        number, body = message
         self.seen_at = now
-        unread = self._unread
-        service = self.service
-        if service.heavy.busy and self._must_wait(data, now):
-            self._keep(data)
-            return True
-        if unread or self.holding:
-            self._keep(data)
-            if self._unsaid is not None and not self.link.full:
-                self._say_on(self._unsaid)
-            if self.holding or self.unread() < self._needed:
-                return False
-            if self._large is not None:
-                return self._act_on_large(self._large, now)
-            data = bytes(unread)
-            unread.clear()
-        elif self._grants and data and not self.link.out:
-            # It speaks after it was answered: what it was given before has reached it.
+        if self._grants and self.reader.is_first and not self.link.out:
+            # It sends after it was answered: what was written before has reached it.
             self._grants.clear()
-        self._needed = 0
-        used = self._act(data, now)
-        if used < len(data) and not self.link.closing:
-            unread += memoryview(data)[used:]
-            if self._needed > LARGE_BYTES:
-                self._large = Gathering(self._needed - HEADER_SIZE)
-                self._large.feed(bytes(unread[HEADER_SIZE:]))
-                del unread[HEADER_SIZE:]
-            if len(self._grants) > 2 * len(self.held) + GRANTS_KEPT:
-                self._grants = [handle for handle in self._grants if handle in self.held]
-            return not (self._needed or self.holding)
-        return False
-
-    def _keep(self, data: bytes) -> None:
-        """Have bytes wait until they can be acted on."""
-        if self._large is not None:
-            data = data[self._large.feed(data) :]
-        self._unread += data
-
-    def _act_on_large(self, large: Gathering, now: Millis) -> bool:
-        """Act on the large packet in front: that is all that one gets of this turn."""
-        magic, number, _ = _unpack(self._unread)
-        del self._unread[:HEADER_SIZE]
-        self._large = None
-        self._needed = 0
-        act = self._packets[number]
-        if magic != REQ:
-            self.link.write(_NOT_MAGIC)
-        elif act is None:
-            self.link.write(_NOT_EXPECTED)
-        else:
+        self.reader.is_first = False
+        act = MESSAGES[number]
+        if act is None:
+            self.link.write(_NOT_EXPECTED if number > wire.LINE else _NOT_MAGIC)
+            return
+        if number != wire.LINE:
             self.link.known = True
-            act(self, large.value(), now)
-            if len(self.functions) >= SEARCHED_AT_ONCE and number in _SEARCHES:
-                self._searched(now)
-        self.spent = 0
-        if self.learned or len(self.broker.events) > TOLD_AT_ONCE:
-            self._end_share(len(self.broker.events), now)
-        return bool(self._unread) and not self.holding
+        if len(body) > wire.LARGE_BYTES:
+            self.spent += WHOLE_SHARE
+        try:
+            act(self, body, now)
+        except ErrorReply as refusal:
+            self.link.write(refusal.reply)
+        except Refused as refusal:
+            self.link.write(error("QUEUE_ERROR", refusal.text))
 
-    def _must_wait(self, data: bytes, now: Millis) -> bool:
-        if self.holding or not (self.is_heavy or len(self.functions) >= SEARCHED_AT_ONCE):
-            return False
-        return self.service.heavy.must_wait(self, data, now)
+    def on_unreadable(self, refusal: WireError, now: Millis) -> None:
+        """The bytes are not Gearman, or too many."""
+        self.reader.clear()
+        if refusal.code == wire.TOO_LARGE:
+            self.link.write(error("ARGUMENT_TOO_LARGE", refusal.text))
+        self.link.close(refusal.text)
 
-    def _act(self, data: bytes, now: Millis) -> int:
-        """Act on messages from the front of `data`; returns how many bytes were used up."""
-        size, link, service = len(data), self.link, self.service
-        packets, most = self._packets, self._body_max
-        left, events = self._share, self.broker.events
-        burden = len(self.functions) >= SEARCHED_AT_ONCE
-        at = 0
-        while at < size and left > 0:
-            if data[at]:
-                end = self._line_end(data, at)
-                if end < 0:
-                    break
-                service.on_line(self, data[at:end], now)
-                left = 1  # a list may be long
-            else:
-                start = at + HEADER_SIZE
-                if start > size:
-                    self._await_header(data[at:])
-                    break
-                magic, number, length = _unpack(data, at)
-                end = start + length
-                if magic != REQ or not 0 < number < TYPES or end > size or length > most:
-                    if not self._may_wait_for(magic, number, length):
-                        return size
-                    if end > size:
-                        self._needed = end - at
-                        break
-                    link.write(_NOT_MAGIC)
-                else:
-                    act = packets[number]
-                    if act is None:
-                        link.write(_NOT_EXPECTED)
-                    else:
-                        link.known = True
-                        act(self, data[start:end], now)
-                        if burden and number in _SEARCHES:
-                            self._searched(now)
-            at = end
-            left -= 1
-            if self.spent:
-                left -= self.spent
-                self.spent = 0
-            if self.holding or link.closing or len(events) > TOLD_AT_ONCE:
-                break
-            if link.bulky and link.is_full():
-                break
-        if self.learned or len(events) > TOLD_AT_ONCE:
-            self._end_share(len(events), now)
-        return at
+    def settle(self, now: Millis) -> None:
+        """The functions have changed: a worker that sleeps is woken for these from now on."""
+        try:
+            worker_commands.renew_sleep(self, now)
+        except Refused as refusal:
+            self.link.write(error("QUEUE_ERROR", refusal.text))
 
-    def _end_share(self, told: int, now: Millis) -> None:
-        if told > TOLD_AT_ONCE:
-            self.service.heavy.add(told, now)
-        if self.learned:
-            if self.sleep is not None:
-                self.service.heavy.add(len(self.functions), now)
-            self.service.sleep_anew(self, now)
-
-    def _searched(self, now: Millis) -> None:
-        """Whoever can do thousands of functions has them all looked at with each search."""
-        self.spent += len(self.functions) // SEARCHED_AT_ONCE
-        self.service.heavy.add(len(self.functions), now)
-
-    def _await_header(self, head: bytes) -> None:
-        """Hang up as soon as it is plain that a packet's first bytes are none of ours."""
-        # Four bytes tell whether it is worth waiting for the others.
-        self._needed = HEADER_SIZE if len(head) >= 4 else len(head) + 1
-        if not any(magic.startswith(head[:4]) for magic in _MAGICS):
-            self.link.close()
-
-    def _may_wait_for(self, magic: int, number: int, length: int) -> bool:
-        """Whether the rest of such a packet is worth waiting for; if not, the link is closed."""
-        if magic not in (REQ, RES) or not 0 < number < TYPES:
-            self.link.close()
-            return False
-        if length > self._body_max:
-            text = f"a packet may have {self._body_max} bytes, not {length}"
-            self.link.write(error("ARGUMENT_TOO_LARGE", text))
-            self.link.close(text)
-            return False
-        return True
-
-    def _line_end(self, data: bytes, at: int) -> int:
-        """Where the line that begins at `at` ends, or -1 until that is known."""
-        if data.startswith(_HTTP, at):
-            # A web page must not be able to speak to us.
-            self.link.close()
-            return -1
-        end = data.find(b"\n", at, at + LINE_BYTES_MAX) + 1
-        if end:
-            return end
-        if len(data) - at >= LINE_BYTES_MAX:
-            self.link.close()
-        self._needed = len(data) - at + 1
-        return -1
-
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a job that this connection waits for, runs, or might run."""
-        kind = type(event)
-        if kind is Finished:
-            tell_finished(self, event)  # type: ignore[arg-type]
-        elif kind is Woken:
-            # Who got up meanwhile need not be woken.
-            if event.demand is self.sleep:  # type: ignore[union-attr]
+        # `isinstance` is slow where it is false, and these come for every job.
+        if type(event) is Finished:
+            self._on_finished(event)
+        elif type(event) is Woken:
+            # A worker that has asked for a job meanwhile need not be woken.
+            if event.demand is self.sleep:
                 self.sleep = None
-                self.service.woke(self, now)
-                self.link.write(NOOP)
-        elif kind is Progressed:
-            tell_progress(self, event, now)  # type: ignore[arg-type]
-        elif kind is LeaseLost:
-            self._tell_lost(event.job)  # type: ignore[union-attr]
+                self.service.wake(self, now)
+        elif isinstance(event, Progressed):
+            self._on_progressed(event, now)
+        elif isinstance(event, LeaseLost):
+            self._on_lease_lost(event.job)
 
-    def _tell_lost(self, job: Job) -> None:
-        """The job was taken away: by its time, or by somebody who ended it."""
+    def _on_finished(self, event: Finished) -> None:
+        """A job has ended. Exceptions are told to those who know them, to others as failures."""
+        job = event.job
+        handle = job.name.encode()
+        self.service.ended[handle] = event.state
+        if self.joins:
+            self.joins.pop(job.id, None)
+        if event.state is _DONE:
+            self._forward(event, _COMPLETE, handle, event.result)
+        else:
+            runs, failure = job.attempt_log, event.failure
+            said = failure.data or failure.text.encode("utf-8", "replace")
+            has_failed = self.wants_exceptions and runs and runs[-1].outcome is Outcome.FAILED
+            if has_failed and (said or failure.kind == EXCEPTION):
+                self._forward(event, _EXCEPTION, handle, said)
+            else:
+                self.link.write(wire.response(Packet.WORK_FAIL, handle))
+        if job.policy.durable:
+            self.link.after_commit = True
+
+    def _on_progressed(self, event: Progressed, now: Millis) -> None:
+        """A worker reported on a job that it runs."""
+        number = _PROGRESS.get(event.kind, _DATA)
+        self._forward(event, number, event.job.name.encode(), event.data)
+        if self.link.full:
+            self.service.pace(event.job.holder, self, now)
+
+    def _forward(self, event: Event, number: int, handle: bytes, data: bytes) -> None:
+        """Forward a packet of a worker. Clients that wait for a job share one copy of long data."""
+        of, kind, pieces = self.service.forwarded
+        is_shared = of is event and kind == number
+        if not is_shared:
+            head = b"%b%b\0" % (_pack(wire.RES, number, len(handle) + 1 + len(data)), handle)
+            pieces = (head, data) if len(data) > wire.LONG_BYTES else (head + data,)
+            self.service.forwarded = (event, number, pieces)
+        self.link.write_pieces(pieces)
+        if is_shared and len(data) > SHARED_BYTES:
+            self.link.bulky = True
+
+    def _on_lease_lost(self, job: Job) -> None:
+        """The lease of a job has ended, or somebody else ended the job."""
         handle = job.name.encode() if job.origin == ORIGIN else self.foreign.pop(job.id, b"")
         if self.held.get(handle) is job:
             del self.held[handle]
             if job.state >= State.DONE:
-                self.forgive(handle)
+                self.ignore(handle)
 
-    def forgive(self, handle: bytes) -> None:
-        """What is still said about this job is no error."""
-        over = self.over
-        over[handle] = None
-        if len(over) > _ENDED_KEPT:
-            del over[next(iter(over))]
+    def ignore(self, handle: bytes) -> None:
+        """Further packets about this job have no effect and are no error."""
+        ignored = self.ignored
+        ignored[handle] = None
+        if len(ignored) > _ENDED_KEPT:
+            del ignored[next(iter(ignored))]
 
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """The peer is gone. A job whose delivery never left is as if it was never given."""
-        if unheard:
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
+        """The peer is gone. A job that was not delivered goes back, as if it was never granted."""
+        self.end_task()
+        if undelivered:
             for handle in self._grants[-GIVEN_BACK_MAX:]:
                 job = self.held.pop(handle, None)
                 if job is not None:
-                    self._give_back(job, now)
+                    give_back(self.broker, job, self.session.holder, now)
         self.broker.close_session(self.session, now)
         self.held.clear()
         self.foreign.clear()
         self._grants.clear()
-        # A demand knows its session, which knows this: the garbage collector does not see demands.
+        # A demand refers to its session, which refers to this; the garbage collector skips demands.
         self.grab = self.sleep = None
-        self._unsaid = None
         self.service.left(self)
 
-    def _give_back(self, job: Job, now: Millis) -> None:
-        try:
-            self.broker.give_back(job, self.session.holder, now)
-        except Refused:
-            pass  # it was taken away meanwhile
-
-    def unread(self) -> int:
-        """How many bytes wait in the buffer."""
-        large = self._large
-        return len(self._unread) + (0 if large is None else large.have)
-
     def forget_unread(self) -> None:
-        """Let go of what waits in the buffer."""
-        self._unread.clear()
-        self._large = None
+        """Drop what waits in the buffer."""
+        self.reader.clear()
 
     def stop(self, now: Millis) -> None:
-        """The server stops: nobody is woken any more. Running jobs may be finished."""
+        """The server stops: workers are not woken any more. Running jobs may be finished."""
         if self.sleep is not None:
             self.broker.withdraw(self.sleep)
             self.sleep = None
@@ -345,55 +222,88 @@ class GearmanConversation(Conversation):
     def granted(self, handle: bytes, job: Job) -> None:
         """The peer runs this job now."""
         self.held[handle] = job
-        self._grants.append(handle)
-        crowds = self.service.heavy.crowds
-        if crowds and job.id in crowds:
-            self.is_heavy = True
+        # Reports on a job that many wait for take long to forward.
+        watchers = self.broker.watchers_of(job.id)
+        if watchers >= wire.SEARCHED_AT_ONCE:
+            self.spent += watchers // wire.SEARCHED_AT_ONCE
+        grants = self._grants
+        grants.append(handle)
+        if len(grants) > GRANTS_KEPT and len(grants) > 2 * len(self.held) + GRANTS_KEPT:
+            self._grants = [handle for handle in grants if handle in self.held]
         if job.origin != ORIGIN:
             self.foreign[job.id] = handle
 
-    def settled(self, handle: bytes) -> Job | None:
-        """The peer says that it has ended this job; None if it does not run it."""
-        job = self.held.pop(handle, None)
-        if self.foreign and job is not None:
-            self.foreign.pop(job.id, None)
-        return job
+    def write_in_turns(self, pieces: Iterable[bytes], now: Millis) -> None:
+        """Write something that takes long to compute, a turn's share of it at a time.
 
-    def say_all(self, pieces: Iterable[bytes]) -> None:
-        """Say something that takes long to find out, a turn's share of it at a time.
-
-        Nothing else is read from the peer until all is said, but the server goes on: a piece, empty
+        Nothing is read from the peer until all is written, but others are served: a piece, empty
         or not, should take a microsecond or so.
         """
-        self._say_on(iter(pieces))
+        self.begin(self._written_in_turns(iter(pieces)), now)
 
-    def _say_on(self, pieces: Iterator[bytes]) -> None:
-        """Say the next share. All long answers of a turn together get little more than one."""
-        sharers = self.service.sharers(self.seen_at)
-        left, room = max(PIECES_A_TURN // sharers, PIECES_LEAST), BYTES_A_TURN // sharers
-        some = []
-        for piece in pieces:
-            some.append(piece)
-            left -= 1
-            room -= len(piece)
-            # Packets may come between two lines, so only a very long one is cut.
-            if (left <= 0 or room <= 0) and (piece[-1:] in _LINE_ENDS or room < -LINE_BYTES_MAX):
-                self._unsaid = pieces
-                self.holding = True
-                self.link.again()
-                break
-        else:
-            self._unsaid = None
-            self.holding = False
-        said = b"".join(some)
-        if said:
-            self.link.write(said)
-
-    def go_on(self, now: Millis) -> None:
-        """An answer that was waited for is given: act on what lies behind it."""
-        self.holding = False
-        if self._unread:
-            self.link.again()
+    def _written_in_turns(self, pieces: Iterator[bytes]) -> Task:
+        yield
+        is_said = False
+        while not is_said:
+            if self.link.full:
+                yield
+                continue
+            left, room = PIECES_A_TURN, BYTES_A_TURN
+            some = []
+            is_said = True
+            for piece in pieces:
+                some.append(piece)
+                left -= 1
+                room -= len(piece)
+                # Packets may come between two lines, so only a very long line is cut.
+                is_cut = piece[-1:] in _LINE_ENDS or room < -wire.LINE_BYTES_MAX
+                if (left <= 0 or room <= 0) and is_cut:
+                    is_said = False
+                    break
+            said = b"".join(some)
+            if said:
+                self.link.write(said)
+            if not is_said:
+                yield
+        return b""
 
 
-Act = Callable[[GearmanConversation, bytes, Millis], None]
+Command = Callable[[GearmanConversation, bytes, Millis], None]
+
+_COMMANDS: Final[dict[int, Command]] = {
+    wire.LINE: admin_commands.on_line,
+    Packet.CAN_DO: worker_commands.on_can_do,
+    Packet.CANT_DO: worker_commands.on_cant_do,
+    Packet.RESET_ABILITIES: worker_commands.on_reset_abilities,
+    Packet.PRE_SLEEP: worker_commands.on_pre_sleep,
+    Packet.SUBMIT_JOB: Submission().on_submit,
+    Packet.GRAB_JOB: worker_commands.on_grab,
+    Packet.WORK_STATUS: worker_commands.on_status,
+    Packet.WORK_COMPLETE: worker_commands.on_complete,
+    Packet.WORK_FAIL: worker_commands.on_fail,
+    Packet.GET_STATUS: client_commands.on_get_status,
+    Packet.ECHO_REQ: client_commands.on_echo,
+    Packet.SUBMIT_JOB_BG: Submission(NORMAL, True).on_submit,
+    Packet.SUBMIT_JOB_HIGH: Submission(HIGH).on_submit,
+    Packet.SET_CLIENT_ID: client_commands.on_client_id,
+    Packet.CAN_DO_TIMEOUT: worker_commands.on_can_do_timeout,
+    Packet.WORK_EXCEPTION: worker_commands.on_exception,
+    Packet.OPTION_REQ: client_commands.on_option,
+    Packet.WORK_DATA: partial(worker_commands.on_report, DATA),
+    Packet.WORK_WARNING: partial(worker_commands.on_report, WARNING),
+    Packet.GRAB_JOB_UNIQ: worker_commands.on_grab_uniq,
+    Packet.SUBMIT_JOB_HIGH_BG: Submission(HIGH, True).on_submit,
+    Packet.SUBMIT_JOB_LOW: Submission(LOW).on_submit,
+    Packet.SUBMIT_JOB_LOW_BG: Submission(LOW, True).on_submit,
+    Packet.SUBMIT_JOB_SCHED: Submission(NORMAL, True, 5, at_match).on_submit,
+    Packet.SUBMIT_JOB_EPOCH: Submission(NORMAL, True, 1, at_epoch).on_submit,
+    Packet.SUBMIT_REDUCE_JOB: Submission(NORMAL, False, 2, reduced).on_submit,
+    Packet.SUBMIT_REDUCE_JOB_BACKGROUND: Submission(NORMAL, True, 2, reduced).on_submit,
+    Packet.GRAB_JOB_ALL: worker_commands.on_grab_all,
+    Packet.GET_STATUS_UNIQUE: client_commands.on_get_status_unique,
+}
+
+MESSAGES: Final[tuple[Command | None, ...]] = tuple(
+    _COMMANDS.get(number) for number in (*range(wire.TYPES), wire.NOT_A_REQUEST)
+)
+"""By number; `NOT_A_REQUEST`, which is -1, is the last. None for what only a server sends."""

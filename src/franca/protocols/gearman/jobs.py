@@ -1,13 +1,11 @@
-"""A Gearman job as the core sees it: its policy, its priority, and when two of them are one."""
+"""A Gearman job as the core sees it: its priority, its id, and when two of them are one."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from typing import Final
 
-from msgspec.structs import replace
-
-from franca.core.model import Job, JobId, Policy
+from franca.core.model import Job, JobId
 from franca.core.names import raw_of, text_of
 
 ORIGIN: Final = "gearman"
@@ -27,22 +25,10 @@ _FOREIGN_NAME_BYTES: Final = 63
 _BY_ITS_WORKLOAD: Final = b"-"
 
 
-def background_policy(job_retries: int, *, timeout_fails: bool) -> Policy:
-    """What a job that nobody waits for is promised: kept until it is done or given up."""
-    return Policy(
-        losses=job_retries, expiry_is_failure=timeout_fails, never_given_up=job_retries < 0
-    )
-
-
-def foreground_policy(background: Policy) -> Policy:
-    """The same for a job that somebody waits for: no disk, and an end with the last of them."""
-    return replace(background, durable=False, dies_unwatched=True)
-
-
 def id_in(handle: bytes) -> JobId:
     """The id of the job that was given this handle, or 0: it is the number at its end.
 
-    The store finds jobs by their ids wherever they lie, and by their names only here and there.
+    The store finds every job by its id, and only some by their names.
     Handles of earlier versions have the id alone behind the last colon.
     """
     begin, _, number = handle.rpartition(b":")
@@ -53,9 +39,10 @@ def id_in(handle: bytes) -> JobId:
 
 
 def key_of(unique: bytes, workload: bytes, name: str) -> str:
-    """What makes a job the same as another of its function; nothing for jobs that never are.
+    """The key that makes a job the same as another of its function; empty if it never is.
 
-    `-` stands for the workload; without one the job is the same as none, and `name` tells it apart.
+    `-` stands for the workload; without one the job is the same as no other, and its `name` is the
+    key.
     """
     if not unique:
         return ""

@@ -1,4 +1,4 @@
-"""Gearman's bytes, for both roles: what a server writes, what a client or worker writes and reads.
+"""Gearman's bytes: packets and lines as a server reads and writes them.
 
 A packet is twelve bytes of header (magic, type, size) and arguments with a NUL between two of
 them. The last argument has no NUL behind it and may be any bytes. What begins with any other
@@ -10,7 +10,10 @@ from __future__ import annotations
 import re
 import struct
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
+
+from franca.core.errors import WireError
+from franca.protocols.buffer import HTTP_METHODS, Gathering
 
 HEADER: Final = struct.Struct(">III")
 HEADER_SIZE: Final = 12
@@ -25,15 +28,16 @@ HANDLE_BYTES_MAX: Final = 63
 OPTION_BYTES_MAX: Final = 63
 CLIENT_ID_BYTES_KEPT: Final = 127
 SPARE_BYTES: Final = 64
-"""How many bytes beyond the longest that it may be are looked at to find where a handle or id ends.
-Longer ones are of no use to anybody, and looking through millions of bytes holds everybody up."""
+"""How many bytes beyond its limit are searched for the end of a handle or id. Longer ones are of no
+use, and to search millions of bytes would delay all other peers."""
 LONG_BYTES: Final = 4_096
-"""Data beyond this is not copied only to stand behind its header."""
+"""Longer data is written by itself, not copied behind its header."""
 
 SEARCHED_AT_ONCE: Final = 64
 """Functions, or clients, that are looked at in about the time that most packets take."""
 
 _pack = HEADER.pack
+_unpack = HEADER.unpack_from
 _HANDLE_LOOK: Final = HANDLE_BYTES_MAX + SPARE_BYTES
 
 
@@ -99,14 +103,14 @@ def number_in(text: bytes) -> int:
 
 
 def number_text(text: bytes) -> bytes:
-    """A number as it was sent; what is none, as the original keeps it."""
+    """A number as it was sent; other text as the original keeps it."""
     if len(text) <= _NUMBER_BYTES and _PLAIN_NUMBER.fullmatch(text):
         return text
     return b"%d" % (number_in(text) & 0xFFFFFFFF)
 
 
 def on_one_line(text: bytes) -> bytes:
-    """The text without what would break the list in which it is shown."""
+    """The text with `?` for control characters, which would break a list."""
     return text.translate(_ON_ONE_LINE)
 
 
@@ -115,15 +119,174 @@ def without_nuls(text: bytes, most: int) -> bytes:
     return text.rstrip(b"\0") if len(text) <= most + SPARE_BYTES else text
 
 
-def part_handle(body: bytes) -> tuple[bytes, bytes]:
-    """A handle and what stands behind it; the front of one that is too long for any job."""
+def split_handle(body: bytes) -> tuple[bytes, bytes]:
+    """A handle and what follows it; the beginning of one that is too long for any job."""
     if len(body) > LONG_BYTES and body.find(b"\0", 0, _HANDLE_LOOK) < 0:
         return body[:_HANDLE_LOOK], b""
     handle, _, rest = body.partition(b"\0")
     return handle, rest
 
 
-# -- the server's words --------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------
+
+LARGE_BYTES: Final = 1024 * 1024
+"""A packet so large that it is gathered by itself, to be copied as little as can be."""
+LINE: Final = 0
+"""The type of a message that is a line of text, with its end."""
+NOT_A_REQUEST: Final = -1
+"""The type of a packet that only a server sends."""
+TOO_LARGE: Final = "too-large"
+_MAGICS: Final = (b"\0REQ", b"\0RES")
+
+
+class PacketReader:
+    """Cuts packets and lines, each handed out as its type and its body.
+
+    `is_first` of a message that came when nothing else was unread: its sender had read what it was
+    answered before. `_needed` is how many bytes the message in front has, if not all are there;
+    the body of a large one is gathered in `_large`, with its header in front of what follows it.
+    """
+
+    __slots__ = ("_at", "_body_max", "_data", "_large", "_needed", "_part", "has_input", "is_first")
+
+    def __init__(self, body_max: int) -> None:
+        self.has_input = False
+        self.is_first = False
+        self._body_max = body_max
+        self._data = b""
+        self._at = 0
+        self._part = bytearray()
+        self._needed = 0
+        self._large: Gathering | None = None
+
+    def __len__(self) -> int:
+        large = self._large
+        kept = len(self._data) - self._at + len(self._part)
+        return kept if large is None else kept + large.have
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came."""
+        if self._large is not None:
+            data = data[self._large.feed(data) :]
+            self._part += data
+            self.has_input = self._large.is_whole
+        elif self._part:
+            self._part += data
+            self.has_input = len(self._part) >= self._needed
+        elif self._data:
+            self._wait(self._data, self._at, 0)
+            self._part += data
+            self.has_input = True
+        else:
+            self._data = data
+            self.has_input = self.is_first = True
+
+    def next_message(self, data: bytes = b"") -> tuple[int, bytes] | None:
+        """The next message; None until more bytes come."""
+        if data:
+            self.feed(data)
+            if not self.has_input:
+                return None
+        if self._part:
+            if self._large is not None:
+                return self._take_large(self._large)
+            self._data = bytes(self._part)
+            self._part.clear()
+        data, at = self._data, self._at
+        if data[at]:
+            end = self._line_end(data, at)
+            if end < 0:
+                return None
+            message = LINE, data[at:end]
+        else:
+            start = at + HEADER_SIZE
+            if start > len(data):
+                self._await_header(data, at)
+                return None
+            magic, number, length = _unpack(data, at)
+            end = start + length
+            if magic != REQ or not 0 < number < TYPES or end > len(data) or length > self._body_max:
+                self._check(magic, number, length)
+                if end > len(data):
+                    self._wait(data, at, end - at)
+                    return None
+                number = NOT_A_REQUEST
+            message = number, data[start:end]
+        if end == len(data):
+            self._data = b""
+            self._at = 0
+            self.has_input = False
+        else:
+            self._at = end
+        return message
+
+    def _wait(self, data: bytes, at: int, needed: int) -> None:
+        """Keep what is there of a message until it has as many bytes as are needed."""
+        self._part += memoryview(data)[at:]
+        self._data = b""
+        self._at = 0
+        self._needed = needed
+        self.has_input = False
+        if needed > LARGE_BYTES:
+            self._large = Gathering(needed - HEADER_SIZE)
+            self._large.feed(bytes(self._part[HEADER_SIZE:]))
+            del self._part[HEADER_SIZE:]
+
+    def _take_large(self, large: Gathering) -> tuple[int, bytes] | None:
+        if not large.is_whole:
+            self.has_input = False
+            return None
+        magic, number, _ = _unpack(self._part)
+        self._data = bytes(self._part[HEADER_SIZE:])
+        self._part.clear()
+        self._large = None
+        self.has_input = len(self._data) > 0
+        return number if magic == REQ else NOT_A_REQUEST, large.value()
+
+    def _await_header(self, data: bytes, at: int) -> None:
+        """WireError as soon as the first bytes of a packet show that it is not Gearman's."""
+        head = data[at : at + 4]
+        if not any(magic.startswith(head) for magic in _MAGICS):
+            raise WireError("not-gearman", "")
+        # Four bytes show whether it is a packet at all.
+        self._wait(data, at, HEADER_SIZE if len(data) - at >= 4 else len(data) - at + 1)
+
+    def _check(self, magic: int, number: int, length: int) -> None:
+        """WireError if a packet with this header would be refused in any case."""
+        if magic not in (REQ, RES) or not 0 < number < TYPES:
+            raise WireError("not-gearman", "")
+        if length > self._body_max:
+            raise WireError(TOO_LARGE, f"a packet may have {self._body_max} bytes, not {length}")
+
+    def _line_end(self, data: bytes, at: int) -> int:
+        """Where the line that begins at `at` ends, or -1 until that is known."""
+        if data.startswith(HTTP_METHODS, at):
+            raise WireError("http", "")  # a web page must not be able to send commands
+        end = data.find(b"\n", at, at + LINE_BYTES_MAX) + 1
+        if end:
+            return end
+        if len(data) - at >= LINE_BYTES_MAX:
+            raise WireError("line-too-long", "")
+        self._wait(data, at, len(data) - at + 1)
+        return -1
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._data = b""
+        self._at = 0
+        self._part.clear()
+        self._large = None
+        self.has_input = False
+
+
+# -- what a server writes ------------------------------------------------------------------
+
+
+class ErrorReply(Exception):
+    """A message is not acted on; this is the answer to it."""
+
+    def __init__(self, reply: bytes) -> None:
+        self.reply = reply
 
 
 def response(number: int, body: bytes = b"") -> bytes:
@@ -139,47 +302,3 @@ def error(code: str, text: str) -> bytes:
 MISSING: Final = error("INVALID_PACKET", "The packet has too few arguments")
 NOOP: Final = response(Packet.NOOP)
 NO_JOB: Final = response(Packet.NO_JOB)
-
-
-# -- the words of clients and workers --------------------------------------------------------
-
-
-def request(number: int, *arguments: bytes) -> bytes:
-    """A packet to the server."""
-    body = b"\0".join(arguments)
-    return _pack(REQ, number, len(body)) + body
-
-
-class Message(NamedTuple):
-    """What a server said: a packet's type and body, or a line of text with type 0."""
-
-    number: int
-    body: bytes
-
-    @property
-    def arguments(self) -> list[bytes]:
-        """The body cut at every NUL."""
-        return self.body.split(b"\0")
-
-
-def parse_response(unread: bytearray) -> Message | None:
-    """Take the first packet or line off `unread`, or None until all of it is there."""
-    if not unread:
-        return None
-    if unread[0]:
-        end = unread.find(b"\n") + 1
-        if not end:
-            return None
-        message = Message(0, bytes(unread[:end]))
-    else:
-        if len(unread) < HEADER_SIZE:
-            return None
-        magic, number, size = HEADER.unpack_from(unread)
-        if magic != RES:
-            raise ValueError(f"not a response: {bytes(unread[:80])!r}")
-        end = HEADER_SIZE + size
-        if len(unread) < end:
-            return None
-        message = Message(number, bytes(unread[HEADER_SIZE:end]))
-    del unread[:end]
-    return message

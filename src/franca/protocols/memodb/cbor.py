@@ -1,8 +1,7 @@
 """As much CBOR (RFC 8949) as a header needs: written in its one deterministic way, read in any.
 
 Reading is told what must come next and takes nothing else: no tags, no maps, nothing nested that
-was not asked for. Lengths may be written longer than need be, or left open. Every function is
-given where to begin and where to stop, and returns what it read and where that ends.
+was not asked for. Lengths may be written longer than need be, or left open.
 """
 
 from __future__ import annotations
@@ -31,15 +30,6 @@ class Malformed(Exception):
     """Not what must stand here."""
 
 
-class Pieces:
-    """How many more pieces the strings of one header may be written in."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-
 # -- writing --------------------------------------------------------------------------------
 
 
@@ -59,107 +49,100 @@ def of_bytes(value: bytes) -> bytes:
     return head(BYTES, len(value)) + value
 
 
-def of_text(value: str) -> bytes:
-    """A text."""
-    raw = value.encode()
-    return head(TEXT, len(raw)) + raw
+def of_text(value: bytes) -> bytes:
+    """A text, of which the UTF-8 is given."""
+    return head(TEXT, len(value)) + value
 
 
 def of_name(name: str) -> bytes:
     """A name as the text that it stands for."""
-    raw = raw_of(name)
-    return head(TEXT, len(raw)) + raw
-
-
-def of_bool(value: bool) -> bytes:
-    """True or false."""
-    return bytes((_TRUE if value else _FALSE,))
+    return of_text(raw_of(name))
 
 
 # -- reading --------------------------------------------------------------------------------
 
 
-def read_head(data: bytes, at: int, end: int, major: int) -> tuple[int, int]:
-    """The number of an item of this type; `OPEN` where its length is left open."""
-    if at >= end:
-        raise Malformed("the header ends too early")
-    first = data[at]
-    info = first & 31
-    at += 1
-    if first >> 5 != major:
-        raise Malformed(f"an item of type {first >> 5} where {major} belongs")
-    if info < 24:
-        return info, at
-    if info == _OPEN_INFO and major != UINT:
-        return OPEN, at
-    width = _WIDTHS.get(info, 0)
-    if not width or end - at < width:
-        raise Malformed("an item without its length")
-    return int.from_bytes(data[at : at + width], "big"), at + width
+class Decoder:
+    """Reads items from `at` on, and nothing from `end` on. `Malformed` if one is something else.
 
+    All strings together may be written in so many `pieces`.
+    """
 
-def at_break(data: bytes, at: int, end: int) -> bool:
-    """Whether something of open length ends here."""
-    if at >= end:
-        raise Malformed("the header ends too early")
-    return data[at] == _BREAK
+    __slots__ = ("_data", "_end", "_pieces", "at")
 
+    def __init__(self, data: bytes, at: int, end: int, pieces: int) -> None:
+        self.at = at
+        self._data = data
+        self._end = end
+        self._pieces = pieces
 
-def read_bytes(data: bytes, at: int, end: int, most: int, pieces: Pieces) -> tuple[bytes, int]:
-    """A byte string of at most that many bytes."""
-    return _read_string(data, at, end, BYTES, most, pieces)
+    def head(self, major: int) -> int:
+        """The number of an item of this type; `OPEN` where its length is left open."""
+        first = self._peek()
+        info = first & 31
+        self.at += 1
+        if first >> 5 != major:
+            raise Malformed(f"an item of type {first >> 5} where {major} belongs")
+        if info < 24:
+            return info
+        if info == _OPEN_INFO and major != UINT:
+            return OPEN
+        width = _WIDTHS.get(info, 0)
+        if not width:
+            raise Malformed("an item without its length")
+        return int.from_bytes(self._take(width), "big")
 
+    def is_at_break(self) -> bool:
+        """Whether something of open length ends here."""
+        return self._peek() == _BREAK
 
-def read_text(data: bytes, at: int, end: int, most: int, pieces: Pieces) -> tuple[str, int]:
-    """A text of at most that many bytes of UTF-8."""
-    raw, at = _read_string(data, at, end, TEXT, most, pieces)
-    try:
-        return raw.decode(), at
-    except UnicodeDecodeError:
-        raise Malformed("a text that is not UTF-8") from None
+    def end_open(self) -> None:
+        """Read the break that ends something of open length."""
+        if not self.is_at_break():
+            raise Malformed("too many items")
+        self.at += 1
 
+    def string(self, major: int, most: int) -> bytes:
+        """A byte string, or the bytes of a text, of at most that many."""
+        size = self.head(major)
+        if size != OPEN:
+            return self._take(size, most)
+        read: list[bytes] = []
+        while not self.is_at_break():
+            size = self.head(major)
+            if size == OPEN:
+                raise Malformed("an open string inside of an open string")
+            if len(read) >= PIECES_MAX or not self._pieces:
+                raise Malformed("strings of too many pieces")
+            read.append(self._take(size, most))
+            most -= size
+            self._pieces -= 1
+        self.at += 1
+        return b"".join(read)
 
-def read_name(data: bytes, at: int, end: int, most: int, pieces: Pieces) -> tuple[str, int]:
-    """The name that a text of at most that many bytes stands for, UTF-8 or not."""
-    raw, at = _read_string(data, at, end, TEXT, most, pieces)
-    if not raw:
-        raise Malformed("an empty name")
-    return text_of(raw), at
+    def name(self, most: int) -> str:
+        """The name that a text of at most that many bytes stands for, UTF-8 or not."""
+        raw = self.string(TEXT, most)
+        if not raw:
+            raise Malformed("an empty name")
+        return text_of(raw)
 
+    def boolean(self) -> bool:
+        """True or false."""
+        first = self._peek()
+        if first not in (_FALSE, _TRUE):
+            raise Malformed("neither true nor false")
+        self.at += 1
+        return first == _TRUE
 
-def _read_string(
-    data: bytes, at: int, end: int, major: int, most: int, pieces: Pieces
-) -> tuple[bytes, int]:
-    size, at = read_head(data, at, end, major)
-    if size != OPEN:
-        return _read_piece(data, at, end, size, most)
-    read: list[bytes] = []
-    while not at_break(data, at, end):
-        size, at = read_head(data, at, end, major)
-        if size == OPEN:
-            raise Malformed("an open string inside of an open string")
-        if len(read) >= PIECES_MAX or not pieces.left:
-            raise Malformed("strings of too many pieces")
-        piece, at = _read_piece(data, at, end, size, most)
-        most -= size
-        pieces.left -= 1
-        read.append(piece)
-    return b"".join(read), at + 1
+    def _peek(self) -> int:
+        if self.at >= self._end:
+            raise Malformed("the header ends too early")
+        return self._data[self.at]
 
-
-def _read_piece(data: bytes, at: int, end: int, size: int, most: int) -> tuple[bytes, int]:
-    if size > most or size > end - at:
-        raise Malformed("a string that is too long")
-    return data[at : at + size], at + size
-
-
-def read_uint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """A whole number that is not negative."""
-    return read_head(data, at, end, UINT)
-
-
-def read_bool(data: bytes, at: int, end: int) -> tuple[bool, int]:
-    """True or false."""
-    if at >= end or data[at] not in (_FALSE, _TRUE):
-        raise Malformed("neither true nor false")
-    return data[at] == _TRUE, at + 1
+    def _take(self, size: int, most: int = 8) -> bytes:
+        start = self.at
+        if size > most or size > self._end - start:
+            raise Malformed("an item that is too long")
+        self.at = start + size
+        return self._data[start : start + size]

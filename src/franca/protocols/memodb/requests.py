@@ -1,24 +1,63 @@
-"""What clients asked, and for a while what they were answered: nobody's request runs twice.
+"""What clients have asked for: requests, for a while their replies, and the room for large jobs.
 
-NNG sends a request again when its patience ends or its connection broke, with the same id and the
-same bytes. Such a request finds the job that already runs for it, or the reply that was lost on
-the way. A job whose client is gone is watched in the client's place while it runs, so that its
-result is there when the client comes back.
+NNG sends a request again when it has waited long enough or its connection broke, with the same id
+and the same bytes. Such a request finds the job that already runs for it, or the reply that was
+lost on the way, so no request runs twice. A job whose client is gone is watched in the client's
+place while it runs, so that its result is there when the client comes back.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
 from franca.core.model import NEVER, Job, JobId, Millis, OnHangUp, Session, State
-from franca.protocols.conversation import Conversation
+from franca.protocols.memodb.settings import MemoDBSettings
+from franca.protocols.memodb.wire import LARGE_BYTES
 
-DONE = State.DONE
-LEASED = State.LEASED
+if TYPE_CHECKING:
+    from franca.protocols.memodb.client_commands import Clients
+
+DONE: Final = State.DONE
+LEASED: Final = State.LEASED
+
+
+class Room:
+    """How much memory large jobs may take, of all connections together; and who waits for some.
+
+    `coming` has those with room for a job of which only a part has come.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes = 0
+        self.bytes_max = bytes_max
+        self.waiting: dict[Clients, None] = {}
+        self.coming: dict[Clients, None] = {}
+
+    def is_free(self, size: int) -> bool:
+        """Whether a job of that size may come in. One may always."""
+        return size <= LARGE_BYTES or not self.bytes or self.bytes + size <= self.bytes_max
+
+    def take(self, size: int) -> None:
+        """A job of that size comes in; of a negative size, one has gone."""
+        if abs(size) > LARGE_BYTES:
+            self.bytes += size
+
+    def wake(self) -> None:
+        """Something may be free: whoever waits looks again."""
+        waiting, self.waiting = self.waiting, {}
+        for clients in waiting:
+            clients.retry_held()
+
+    def sweep(self) -> None:
+        """Once a second: while somebody waits, those whose job comes slowly have no room for it."""
+        for clients in list(self.coming):
+            clients.check_progress()
+        self.wake()
 
 
 class Request(Struct, eq=False, gc=False):
@@ -36,16 +75,14 @@ class Request(Struct, eq=False, gc=False):
     answered_at: Millis = NEVER
 
 
-class Requests(Conversation):
-    """Every request that runs or was answered lately. It speaks for those whose client is gone."""
+class Requests:
+    """Every request that runs or was answered lately. It is told of those whose client is gone."""
 
-    def __init__(self, broker: Broker, remember_ms: int, count_max: int, bytes_max: int) -> None:
+    def __init__(self, broker: Broker, settings: MemoDBSettings) -> None:
         self.by_key: dict[int, Request] = {}
         self.remembered_bytes = 0
         self._broker = broker
-        self._remember_ms = remember_ms
-        self._count_max = count_max
-        self._bytes_max = bytes_max
+        self._settings = settings
         self._answered: deque[Request] = deque()
         self._session: Session | None = None
         self._orphans: dict[JobId, Request] = {}
@@ -59,33 +96,33 @@ class Requests(Conversation):
         request.job = None
         request.reply = reply
         request.answered_at = now
-        answered = self._answered
-        answered.append(request)
+        self._answered.append(request)
         self.remembered_bytes += len(reply) + len(request.body)
-        if len(answered) > self._count_max or self.remembered_bytes > self._bytes_max:
+        settings = self._settings
+        is_full = len(self._answered) > settings.remember_replies
+        if is_full or self.remembered_bytes > settings.remember_bytes:
             self._forget_oldest(now)
 
     def _forget_oldest(self, now: Millis) -> None:
-        answered = self._answered
-        by_key = self.by_key
-        over = now - self._remember_ms
+        answered, settings = self._answered, self._settings
         while answered and (
-            len(answered) > self._count_max
-            or self.remembered_bytes > self._bytes_max
-            or answered[0].answered_at <= over
+            len(answered) > settings.remember_replies
+            or self.remembered_bytes > settings.remember_bytes
+            or answered[0].answered_at <= now - settings.remember_ms
         ):
             request = answered.popleft()
-            key = request.key
             self.remembered_bytes -= len(request.reply) + len(request.body)
-            if by_key.get(key) is request:
-                del by_key[key]
+            self._forget_key(request)
 
     def forget(self, request: Request) -> None:
         """The request came to nothing: asked again, it is a new one."""
         if request.job is not None:
             request.job = None
-            if self.by_key.get(request.key) is request:
-                del self.by_key[request.key]
+            self._forget_key(request)
+
+    def _forget_key(self, request: Request) -> None:
+        if self.by_key.get(request.key) is request:
+            del self.by_key[request.key]
 
     # -- clients that are gone --------------------------------------------------------------------
 
@@ -94,11 +131,9 @@ class Requests(Conversation):
         job = request.job
         if job is None or job.state is not LEASED or self._broker.watchers_of(job.id) > 1:
             return
-        session = self._session
-        if session is None:
-            session = self._broker.open_session("memodb-requests", OnHangUp.KEEP, self)
-            self._session = session
-        self._broker.watch(job.id, session)
+        if self._session is None:
+            self._session = self._broker.open_session("memodb-requests", OnHangUp.KEEP, self)
+        self._broker.watch(job.id, self._session)
         self._orphans[job.id] = request
 
     def release(self, job: Job, now: Millis) -> None:
@@ -117,9 +152,7 @@ class Requests(Conversation):
                 self.release(job, now)
                 self.forget(request)
 
-    # -- a conversation with nobody ---------------------------------------------------------------
-
-    def tell(self, session: Session, event: Event, now: Millis) -> None:
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """A job that runs for nobody has ended."""
         if isinstance(event, Finished):
             orphan = self._orphans.pop(event.job.id, None)
@@ -128,14 +161,3 @@ class Requests(Conversation):
                     self.answered(orphan, event.result, now)
                 else:
                     self.forget(orphan)
-
-    def receive(self, data: bytes, now: Millis) -> bool:
-        """Nobody speaks here."""
-        return False
-
-    def hang_up(self, now: Millis, *, unheard: bool) -> None:
-        """Nobody leaves."""
-
-    def unread(self) -> int:
-        """Nothing comes."""
-        return 0

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
+import msgspec
+
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
-from franca.protocols.conversation import Link, Service, WorkerView
+from franca.protocols.conversation import Link
+from franca.protocols.declaration import Surroundings
 from franca.protocols.memodb.conversation import MemoDBConversation
-from franca.protocols.memodb.kinds import Kinds
+from franca.protocols.memodb.jobs import Intake
+from franca.protocols.memodb.messages import Header
 from franca.protocols.memodb.outbox import Unsent
-from franca.protocols.memodb.requests import Requests
-from franca.protocols.memodb.room import Room
+from franca.protocols.memodb.requests import Requests, Room
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.workers import Workers
+from franca.protocols.memodb.workers import LOST, WORKING, Workers
+from franca.protocols.service import Service, WorkerView
 
 SWEEP_MS: Final = 1_000
 
@@ -29,14 +34,12 @@ class MemoDBService(Service):
         self.limits = broker.limits
         self.settings = settings
         self.registry = Workers(broker, rng)
-        self.kinds = Kinds(f"m{rng.getrandbits(32):08x}")
+        self.intake = Intake(f"m{rng.getrandbits(32):08x}")
+        self.job_headers: dict[bytes, Header] = {}
         self.room = Room(settings.large_bytes)
         self.unsent = Unsent(settings.unsent_bytes)
-        self.requests = Requests(
-            broker, settings.remember_ms, settings.remember_replies, settings.remember_bytes
-        )
+        self.requests = Requests(broker, settings)
         self.conversations: dict[MemoDBConversation, None] = {}
-        self.stopping = False
         self._sweep_at: Millis = NEVER
 
     def open(self, link: Link, now: Millis) -> MemoDBConversation:
@@ -58,7 +61,19 @@ class MemoDBService(Service):
 
     def workers(self) -> list[WorkerView]:
         """The workers that said READY and are still there."""
-        return self.registry.views(self.name)
+        return [
+            WorkerView(
+                name=worker.id.hex(),
+                protocol=self.name,
+                host=worker.connection_workers.link.peer.address,
+                state="running" if worker.wanted else "quiet",
+                started_at=worker.started_at,
+                seen_at=worker.seen_at,
+                queues=worker.services,
+            )
+            for worker in self.registry.by_id.values()
+            if worker.doing != LOST
+        ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Ask a worker to be `quiet`, or to `stop`: it is told to begin anew."""
@@ -68,13 +83,14 @@ class MemoDBService(Service):
             return False
         if worker is None or what not in ("quiet", "stop"):
             return False
-        worker.crew.hush(worker, leaving=what == "stop")
+        worker.connection_workers.stop_giving_jobs(worker, leaving=what == "stop")
         return True
-
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop: nobody is given a job, results still reach their clients."""
-        self.stopping = True
 
     def consumers(self) -> int:
         """How many workers still hold a job."""
-        return self.registry.working()
+        return sum(worker.doing == WORKING for worker in self.registry.by_id.values())
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> MemoDBService:
+    """The service with what was chosen for it."""
+    return MemoDBService(around.broker, msgspec.convert(chosen, MemoDBSettings), around.rng)

@@ -1,8 +1,14 @@
-"""What an operator may choose about MemoDB. Nothing is imported here: the command line reads it."""
+"""What an operator may choose about MemoDB."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+from msgspec.structs import fields
+
+from franca.protocols.declaration import Declaration, Setting
+from franca.values import reader_of
 
 
 class MemoDBSettings(Struct, frozen=True):
@@ -28,3 +34,10 @@ class MemoDBSettings(Struct, frozen=True):
     """Bytes of large jobs that all connections together may have under way; one may always be."""
     unsent_bytes: int = 4 * 1024 * 1024
     """Bytes of replies that wait for peers who do not read; see `docs/limits.md`."""
+
+
+DECLARATION: Final = Declaration(
+    name="memodb",
+    listeners={"memodb": ("127.0.0.1:12703",)},
+    settings=tuple(Setting(f.name, reader_of(f.name), f.default) for f in fields(MemoDBSettings)),
+)

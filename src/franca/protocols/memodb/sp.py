@@ -8,12 +8,12 @@ in front of the reply. Knows nothing of what a message says.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from typing import Final
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import ByteBuffer
-from franca.protocols.gathering import Gathering
+from franca.protocols.buffer import ByteBuffer, Gathering
 
 HELLO_OF_CLIENT: Final = b"\0SP\0\0\x30\0\0"
 HELLO_OF_SERVER: Final = b"\0SP\0\0\x31\0\0"
@@ -31,15 +31,11 @@ LOST: Final = -2
 LENGTH: Final = Struct(">Q")
 LENGTH_BYTES: Final = LENGTH.size
 _OVER_IPC: Final = Struct(">BQ")
-_MESSAGE: Final = 1
+MESSAGE: Final = 1
 
 head_over_tcp = LENGTH.pack
+head_over_ipc = partial(_OVER_IPC.pack, MESSAGE)
 length_at = LENGTH.unpack_from
-
-
-def head_over_ipc(size: int) -> bytes:
-    """What stands before a message of that size on a unix socket."""
-    return _OVER_IPC.pack(_MESSAGE, size)
 
 
 def stack_end(data: bytes, at: int, end: int) -> int:
@@ -59,17 +55,14 @@ def stack_end(data: bytes, at: int, end: int) -> int:
 class Parts:
     """A message that comes in several pieces.
 
-    Once somebody has seen where its payload begins, that is gathered by itself. Of one that is
-    `too_large` only the beginning is kept, to see what it is; the rest is dropped as it comes.
+    Once it is seen what it is (`op`) and where its payload begins, that is gathered by itself. Of
+    one that is `too_large` only the beginning is kept, to see what it is; the rest is dropped.
     """
-
-    __slots__ = ("_body", "_body_at", "_head", "glanced_at", "have", "is_job", "size", "too_large")
 
     def __init__(self, size: int, *, too_large: bool = False) -> None:
         self.size = size
         self.have = 0
-        self.glanced_at = False
-        self.is_job = False
+        self.op: int | None = None
         self.too_large = too_large
         self._head = bytearray()
         self._body: Gathering | None = None
@@ -80,9 +73,7 @@ class Parts:
         """Whether nothing is missing."""
         return self.have == self.size
 
-    @property
-    def kept(self) -> int:
-        """How many bytes of it are in memory."""
+    def __len__(self) -> int:
         return min(self.have, HEAD_BYTES) if self.too_large else self.have
 
     def feed(self, data: bytes) -> int:
@@ -121,17 +112,25 @@ class Parts:
         return (bytes(self._head) + self._body.value())[at:]
 
 
-class Inbox:
-    """What a peer has sent and nobody has looked at yet, cut into messages.
+class Hello:
+    """The peer has said that it sends requests."""
 
-    `parts` is the one of which only a part has come, if there is one.
+    __slots__ = ()
+
+
+class Inbox:
+    """Cuts what a peer sends into messages, behind its hello.
+
+    `parts` is the message of which only a part has come, if there is one. While it `_is_empty` a
+    message that comes whole need not pass through the buffer.
     """
 
-    __slots__ = ("_buffer", "_head", "_size_max", "_unix", "parts")
-
     def __init__(self, size_max: int, *, unix: bool) -> None:
-        self._buffer = ByteBuffer()
+        self.has_input = False
         self.parts: Parts | None = None
+        self._is_empty = False
+        self._is_greeted = False
+        self._buffer = ByteBuffer()
         self._size_max = size_max
         self._unix = unix
         self._head = _OVER_IPC.size if unix else LENGTH.size
@@ -139,33 +138,57 @@ class Inbox:
     def __len__(self) -> int:
         parts = self.parts
         # A length that came alone counts too: a message has begun.
-        return len(self._buffer) + (0 if parts is None else self._head + parts.kept)
+        return len(self._buffer) + (0 if parts is None else self._head + len(parts))
 
     def feed(self, data: bytes) -> None:
-        """Add bytes at the end."""
+        """Bytes came."""
+        self._is_empty = False
+        self.has_input = True
         parts = self.parts
         if parts is not None and not parts.is_whole:
             taken = parts.feed(data)
             if taken == len(data):
+                self.has_input = parts.is_whole
                 return
             data = data[taken:]
         self._buffer.feed(data)
 
-    def take_hello(self) -> bytes | None:
-        """What a peer says first, before any message: as much as there is of it, or None.
+    def resume(self) -> None:
+        """Read on, though no bytes came."""
+        self._is_empty = False
+        self.has_input = True
 
-        The whole of it, or its beginning if that is already wrong.
-        """
-        there = self._buffer.peek(min(len(self._buffer), len(HELLO_OF_CLIENT))) or b""
-        if HELLO_OF_CLIENT.startswith(there) and there != HELLO_OF_CLIENT:
-            return None
-        return self._buffer.take(len(there))
-
-    def next(self) -> bytes | Parts | None:
-        """The next whole message, without its length, or None until more bytes are fed.
+    def cut(self, data: bytes = b"") -> bytes | Parts | Hello | None:
+        """The next whole message, without its length, or None until more bytes come.
 
         A `WireError` as soon as it is plain that it is none at all.
         """
+        if data:
+            self.feed(data)
+            if not self.has_input:
+                return None
+        message = self._cut() if self._is_greeted else self._take_hello()
+        self.has_input = message is not None and self.has_more()
+        self._is_empty = self._is_greeted and not len(self)
+        return message
+
+    def has_more(self) -> bool:
+        """Whether another message may be there."""
+        return len(self._buffer) > 0 if self.parts is None else self.parts.is_whole
+
+    def _take_hello(self) -> Hello | None:
+        """What a peer says first, before any message; a WireError as soon as it is wrong."""
+        buffer = self._buffer
+        said = buffer.peek(min(len(buffer), len(HELLO_OF_CLIENT))) or b""
+        if not HELLO_OF_CLIENT.startswith(said):
+            raise WireError("no-hello", "these bytes are not a request socket's")
+        if said != HELLO_OF_CLIENT:
+            return None
+        buffer.take(len(said))
+        self._is_greeted = True
+        return Hello()
+
+    def _cut(self) -> bytes | Parts | None:
         parts = self.parts
         if parts is not None:
             if not parts.is_whole:
@@ -175,7 +198,7 @@ class Inbox:
         head = self._buffer.peek(self._head)
         if head is None:
             return None
-        if self._unix and head[0] != _MESSAGE:
+        if self._unix and head[0] != MESSAGE:
             raise WireError("not-a-message", "a message on a unix socket begins with 01")
         (size,) = LENGTH.unpack(head[-LENGTH.size :])
         if size > SKIPPED_BYTES_MAX:
@@ -185,8 +208,7 @@ class Inbox:
         message = None if too_large else self._buffer.take(size)
         if message is None:
             parts = self.parts = Parts(size, too_large=too_large)
-            there = self._buffer.take(min(len(self._buffer), size)) or b""
-            parts.feed(there)
+            parts.feed(self._buffer.take(min(len(self._buffer), size)) or b"")
             if parts.is_whole:
-                return self.next()
+                return self._cut()
         return message

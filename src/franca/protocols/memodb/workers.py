@@ -12,24 +12,21 @@ Whatever else it says is out of step and answered DISCONNECT, upon which it begi
 
 from __future__ import annotations
 
-from enum import IntEnum
+from dataclasses import dataclass
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
-
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
-from franca.protocols.conversation import WorkerView
 from franca.protocols.memodb import cbor
-from franca.protocols.memodb.messages import HEARTBEAT, JOB, begin
+from franca.protocols.memodb.messages import Message
+from franca.protocols.memodb.wire import ID_BYTES
 
 if TYPE_CHECKING:
-    from franca.protocols.memodb.crew import Crew
+    from franca.protocols.memodb.worker_commands import ConnectionWorkers
 
-ID_BYTES: Final = 8
 LOST_MAX: Final = 10_000
 """Workers whose connection broke that are remembered; the oldest go first."""
 LOST_MS_MAX: Final = 600_000
@@ -39,30 +36,21 @@ SHARES: Final = 4
 WORKER_COSTS_BYTES: Final = 1_024
 SERVICE_COSTS_BYTES: Final = 256
 """What a worker and each of its services take besides their names, roughly."""
-_JOB_BEGIN: Final = begin(JOB, 5)
-_HEARTBEAT_BEGIN: Final = begin(HEARTBEAT, 3)
 
 
-class Doing(IntEnum):
-    """What a worker is doing, as far as the server knows."""
-
-    PARKED = 0
-    WORKING = 1
-    BEATING = 2
-    LOST = 3
+PARKED: Final = 0
+WORKING: Final = 1
+BEATING: Final = 2
+LOST: Final = 3
 
 
-PARKED: Final = Doing.PARKED
-WORKING: Final = Doing.WORKING
-BEATING: Final = Doing.BEATING
-LOST: Final = Doing.LOST
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One worker; several may share a connection. Not a Struct, whose members are set slowly.
 
-
-class Worker(Struct, eq=False):
-    """One worker; several may share a connection.
-
-    `stack` is whom to answer. `ready` is its READY, until it says something else; `said` is how
-    that began and `said_bytes` how long it was: NNG sends a request again when it waits too long.
+    `head` is how its id stands in headers, `stack` is whom to answer. `ready` is its READY, until
+    it sends something else; `said` is how that began and `said_bytes` how long it was: NNG sends a
+    request again when it waits too long.
     `until` is when the job that it holds must be done, or by when it must be heard of. `durable`
     if its next answer must wait for the disk. `answer` is the count of its last JOB in the outbox.
     `lost_job` is what it held when its connection broke; the job itself may be large, and end.
@@ -71,16 +59,15 @@ class Worker(Struct, eq=False):
     id: bytes
     services: tuple[str, ...]
     session: Session
-    crew: Crew
+    connection_workers: ConnectionWorkers
     stack: bytes
     ready: bytes
     started_at: Millis
     seen_at: Millis
-    job_head: bytes
-    heartbeat: bytes
+    head: bytes
     said: bytes = b""
     said_bytes: int = 0
-    doing: Doing = PARKED
+    doing: int = PARKED
     demand: Demand | None = None
     job: Job | None = None
     lost_job: JobId = 0
@@ -90,11 +77,6 @@ class Worker(Struct, eq=False):
     durable: bool = False
     cost: int = 0
     answer: int = 0
-
-
-def size_of(services: tuple[str, ...], said: bytes) -> int:
-    """How much memory a worker with these services and this READY takes, roughly."""
-    return WORKER_COSTS_BYTES + len(said) + sum(SERVICE_COSTS_BYTES + len(s) for s in services)
 
 
 class Workers:
@@ -112,41 +94,37 @@ class Workers:
         self._number = 0
         self._lost: dict[Worker, None] = {}
 
-    def welcome(
-        self,
-        services: tuple[str, ...],
-        crew: Crew,
-        stack: bytes,
-        said: bytes,
-        now: Millis,
+    def add(
+        self, message: Message, connection_workers: ConnectionWorkers, ready: bytes, now: Millis
     ) -> Worker | None:
-        """A new worker that offers these services; None if there is no room for them."""
-        cost = size_of(services, said)
-        if not self._has_room(cost, crew, now):
-            crew.link.note("a READY of more services than workers may offer together")
+        """The new worker of a READY; None if there is no room for its services."""
+        assert message.header is not None
+        services = message.header.services
+        names = sum(SERVICE_COSTS_BYTES + len(service) for service in services)
+        cost = WORKER_COSTS_BYTES + len(ready) + names
+        if not self._has_room(cost, connection_workers, now):
+            connection_workers.link.note("a READY of more services than workers may offer together")
             return None
         worker_id = self._new_id()
-        session = self._open_session(worker_id, services, crew, now)
+        session = self._open_session(worker_id, services, connection_workers, now)
         if session is None:
             return None
-        head = cbor.of_bytes(worker_id)
         worker = Worker(
             worker_id,
             services,
             session,
-            crew,
-            stack,
-            said,
+            connection_workers,
+            message.stack,
+            ready,
             now,
             now,
-            _JOB_BEGIN + head,
-            _HEARTBEAT_BEGIN + head,
+            cbor.of_bytes(worker_id),
             wanted=services,
             cost=cost,
         )
         self.by_id[worker_id] = worker
         self.bytes += cost
-        crew.bytes += cost
+        connection_workers.bytes += cost
         return worker
 
     def _new_id(self) -> bytes:
@@ -157,31 +135,35 @@ class Workers:
             if worker_id not in self.by_id:
                 return worker_id
 
-    def _has_room(self, size: int, crew: Crew, now: Millis) -> bool:
+    def _has_room(self, size: int, connection_workers: ConnectionWorkers, now: Millis) -> bool:
         """Whether a worker may come in that takes so much, and leave some to other connections.
 
         Those whose connection broke make room for it.
         """
         most = self._broker.limits.offered_bytes
-        if crew.bytes and crew.bytes + size > most // SHARES:
+        if connection_workers.bytes and connection_workers.bytes + size > most // SHARES:
             return False
         while self.bytes + size > most and self._lost:
             self.dismiss(next(iter(self._lost)), now)
         return self.bytes + size <= most
 
     def _open_session(
-        self, worker_id: bytes, services: tuple[str, ...], crew: Crew, now: Millis
+        self,
+        worker_id: bytes,
+        services: tuple[str, ...],
+        connection_workers: ConnectionWorkers,
+        now: Millis,
     ) -> Session | None:
         """A session that serves all of these; None if there are too many queues for that."""
-        holder = f"memodb-{worker_id.hex()}"
-        session = self._broker.open_session(holder, OnHangUp.RETURN, crew.conversation)
+        holder, owner = f"memodb-{worker_id.hex()}", connection_workers.conversation
+        session = self._broker.open_session(holder, OnHangUp.RETURN, owner)
         try:
             for service in services:
                 self._broker.serve(session, service)
         except Refused as refusal:
             # Nobody else knows of it: left open, it would serve the first of them for ever.
             self._broker.close_session(session, now)
-            crew.link.note(f"a worker of {len(services)} services: {refusal.text}")
+            connection_workers.link.note(f"a worker of {len(services)} services: {refusal.text}")
             return None
         return session
 
@@ -190,7 +172,7 @@ class Workers:
         if self.by_id.pop(worker.id, None) is not None:
             self.bytes -= worker.cost
         self._lost.pop(worker, None)
-        worker.crew.let_go(worker)
+        worker.connection_workers.remove(worker)
         self._broker.close_session(worker.session, now)
 
     def lose(self, worker: Worker, due_ms: int, now: Millis) -> None:
@@ -205,56 +187,32 @@ class Workers:
         if len(self._lost) > LOST_MAX:
             self.dismiss(next(iter(self._lost)), now)
 
-    def find_again(self, worker: Worker, crew: Crew, now: Millis) -> bool:
-        """A worker speaks on another connection than before.
+    def move(self, worker: Worker, connection_workers: ConnectionWorkers, now: Millis) -> bool:
+        """A worker sends on another connection than before.
 
         False, and all is as it was, if it was lost and there is no room for its queues now.
         """
         session: Session | None = worker.session
-        if worker.doing is LOST:
-            session = self._open_session(worker.id, worker.services, crew, now)
+        if worker.doing == LOST:
+            session = self._open_session(worker.id, worker.services, connection_workers, now)
         if session is None:
             return False
         self._lost.pop(worker, None)
-        worker.crew.let_go(worker)
-        worker.crew = crew
-        worker.answer = 0  # nothing was said to it there
-        crew.bytes += worker.cost
+        worker.connection_workers.remove(worker)
+        worker.connection_workers = connection_workers
+        worker.answer = 0  # nothing was sent to it there
+        connection_workers.bytes += worker.cost
         worker.session = session
-        session.owner = crew.conversation
+        session.owner = connection_workers.conversation
         return True
 
     def sweep(self, now: Millis) -> None:
-        """Forget those who owe a sign of life and gave none; look after those who are put off."""
+        """Forget those who owe a sign of life and gave none; resume those who were deferred."""
         silent = []
         for worker in self.by_id.values():
             if worker.doing >= BEATING and worker.until <= now:
                 silent.append(worker)
-            elif worker.doing is PARKED and worker.demand is None:
-                worker.crew.look_after(worker)
+            elif worker.doing == PARKED and worker.demand is None:
+                worker.connection_workers.defer(worker)
         for worker in silent:
             self.dismiss(worker, now)
-
-    def working(self) -> int:
-        """How many workers hold a job."""
-        return sum(worker.doing is WORKING for worker in self.by_id.values())
-
-    def views(self, protocol: str) -> list[WorkerView]:
-        """The workers as operators see them."""
-        return [
-            WorkerView(
-                name=worker.id.hex(),
-                protocol=protocol,
-                host=worker.crew.link.peer.address,
-                pid=0,
-                labels=[],
-                state="running" if worker.wanted else "quiet",
-                started_at=worker.started_at,
-                seen_at=worker.seen_at,
-                rss_kb=0,
-                connections=1,
-                queues=worker.services,
-            )
-            for worker in self.by_id.values()
-            if worker.doing is not LOST
-        ]

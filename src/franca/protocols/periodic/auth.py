@@ -22,10 +22,6 @@ ADMIN: Final = "admin"
 ALL: Final = "*"
 
 
-class BadRules(ValueError):
-    """The text is no auth file; says which line is wrong."""
-
-
 class Forbidden(Refused):
     """The peer may not do this; it is answered as if there were no worker for it."""
 
@@ -48,7 +44,7 @@ Rules = Mapping[bytes, Rule]
 
 
 def read_rules(text: bytes) -> Rules:
-    """Everybody that the file names, or `BadRules`."""
+    """Everybody that the file names, or a `ValueError` that says which line is wrong."""
     rules: dict[bytes, Rule] = {}
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition(b"#")[0].split()
@@ -60,9 +56,9 @@ def read_rules(text: bytes) -> Rules:
         if role == ADMIN and len(words) == 3:
             names = frozenset([ALL])
         if role not in (CLIENT, WORKER, ADMIN) or not 3 <= len(words) <= 4 or not names:
-            raise BadRules(f"line {number} is not: role name token func,func")
+            raise ValueError(f"line {number} is not: role name token func,func")
         if words[1] in rules:
-            raise BadRules(f"line {number} names somebody for the second time")
+            raise ValueError(f"line {number} names somebody for the second time")
         rules[words[1]] = Rule(role, words[2], names)
     return rules
 

@@ -1,4 +1,4 @@
-"""Jobs on their way in and out: what travels, and what the server keeps of it.
+"""Jobs as peers send and are sent them, and what the server keeps of them.
 
 A job is known by its function and its name: the name is its key, and a submit replaces what has
 it. The workload is the body, to the byte; what else travels and the server has no field for, the
@@ -7,6 +7,8 @@ counter, the job's own timeout and whether it was written in JSON, is kept besid
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from struct import Struct as Layout
 from typing import Final
 
@@ -15,8 +17,12 @@ from franca.core.errors import TooMuch
 from franca.core.model import NEVER, Backoff, Job, Millis, NewJob, OnConflict, Policy
 from franca.core.names import raw_of
 from franca.protocols.bodies import BYTES, as_bytes
-from franca.protocols.periodic.config import Config
-from franca.protocols.periodic.speech import Assignment, Speech, Task, Unreadable
+from franca.protocols.periodic.binary import CrcDialect
+from franca.protocols.periodic.messages import Assignment, Unreadable, WireJob
+from franca.protocols.periodic.text import TextDialect
+
+Dialect = CrcDialect | TextDialect
+"""Any of the four: each of the two has another below it."""
 
 ORIGIN: Final = "periodic"
 KEY: Final = "periodic/"
@@ -34,18 +40,17 @@ _IN_JSON: Final = b"j"
 
 
 class Intake:
-    """Makes jobs of what travels. Keeps nothing but the policies that they share."""
+    """Makes jobs of what clients send."""
 
-    def __init__(self, broker: Broker, config: Config) -> None:
+    def __init__(self, broker: Broker, config: Mapping[str, int]) -> None:
         self._broker = broker
         self._config = config
         self._name_max = broker.limits.name_bytes_max
         self._name_chars = broker.limits.name_bytes_max // 4
         self._body_max = broker.limits.body_bytes_max
-        self._policies: dict[tuple[int, bool], Policy] = {}
 
     def new_job(
-        self, task: Task, now: Millis, *, limits_runs: bool = True, waited_for: bool = False
+        self, wire_job: WireJob, now: Millis, *, limits_runs: bool = True, waited_for: bool = False
     ) -> NewJob:
         """The job that this stands for, or `Refused`.
 
@@ -53,23 +58,23 @@ class Intake:
         worker stays. One that somebody waits for is not run again for him; all others are, until
         they are done.
         """
-        func, name, workload = task.func, task.name, task.workload
+        func, name, workload = wire_job.func, wire_job.name, wire_job.workload
         if len(func) > self._name_chars or len(name) > self._name_chars:
             self.check_name(func)
             self.check_name(name)
         if len(workload) > self._body_max:
             raise TooMuch(f"a job of {len(workload)} bytes, at most {self._body_max}")
-        seconds = task.timeout
+        seconds = wire_job.timeout
         if seconds <= 0:
-            seconds = self._config.timeout_s if limits_runs else 0
-        policy = self._policy(seconds, waited_for)
+            seconds = self._config["timeout"] if limits_runs else 0
+        policy = _policy(seconds, waited_for)
         new = NewJob(func, func, workload, policy, name, BYTES, ORIGIN, KEY + name, _REPLACE)
-        if task.count or task.timeout or task.in_json:
-            new.extra = _EXTRA.pack(_fitting(task.count), _fitting(task.timeout))
-            if task.in_json:
+        if wire_job.count or wire_job.timeout or wire_job.in_json:
+            new.extra = _EXTRA.pack(_fitting(wire_job.count), _fitting(wire_job.timeout))
+            if wire_job.in_json:
                 new.extra += _IN_JSON
-        if task.sched_at > 0:
-            run_at = min(task.sched_at, AT_MAX_S) * 1000
+        if wire_job.sched_at > 0:
+            run_at = min(wire_job.sched_at, AT_MAX_S) * 1000
             if run_at > self._broker.wall(now):
                 new.run_at = run_at
         return new
@@ -79,24 +84,19 @@ class Intake:
         if len(name.encode()) > self._name_max:
             raise Unreadable(f"names cannot be longer than {self._name_max} bytes")
 
-    def _policy(self, seconds: int, waited_for: bool) -> Policy:
-        """Lost runs and failed ones are made good alike; 0 seconds are no limit."""
-        key = (seconds, waited_for)
-        policy = self._policies.get(key)
-        if policy is None:
-            policy = Policy(
-                failures=-1,
-                losses=-1,
-                loss_is_failure=True,
-                backoff=Backoff.FIXED,
-                delay_ms=AGAIN_MS,
-                lease_ms=1000 * min(seconds, NUMBER_MAX),
-                fails_watched=waited_for,
-            )
-            if len(self._policies) >= _POLICIES_MAX:
-                self._policies.clear()
-            self._policies[key] = policy
-        return policy
+
+@lru_cache(_POLICIES_MAX)
+def _policy(seconds: int, waited_for: bool) -> Policy:
+    """Lost runs and failed ones are made good alike; 0 seconds are no limit."""
+    return Policy(
+        max_failures=-1,
+        max_losses=-1,
+        loss_is_failure=True,
+        backoff=Backoff.FIXED,
+        delay_ms=AGAIN_MS,
+        lease_ms=1000 * min(seconds, NUMBER_MAX),
+        no_retry_if_watched=waited_for,
+    )
 
 
 def later(job: Job, step: int) -> bytes | None:
@@ -117,34 +117,29 @@ def workload_of(job: Job) -> bytes:
     return job.body if job.media == BYTES else as_bytes(job.media, job.body)
 
 
-def assignment(job: Job, workload: bytes, speech: Speech, broker: Broker) -> Assignment:
+def assignment(job: Job, workload: bytes, dialect: Dialect, broker: Broker) -> Assignment:
     """A job as it goes to a worker; jobs of other protocols too."""
     func = raw_of(job.queue)
     name = raw_of(job.name)
-    if not 0 < len(name) <= _NAME_BYTES_MAX or not speech.carries(name):
+    if not 0 < len(name) <= _NAME_BYTES_MAX or not dialect.carries(name):
         name = b"#%d" % job.id
     count, timeout = _extra_of(job) if job.extra else (0, 0)
-    return Assignment(
-        speech.handle(func, name, job.id),
-        func,
-        name,
-        workload,
-        (job.run_at or broker.wall(job.ready_at or job.created_at)) // 1000,
-        count,
-        timeout if timeout > 0 else min(job.policy.lease_ms // 1000, NUMBER_MAX),
-        job.id,
-    )
+    if timeout <= 0:
+        timeout = min(job.policy.lease_ms // 1000, NUMBER_MAX)
+    sched_at = (job.run_at or broker.wall(job.ready_at or job.created_at)) // 1000
+    handle = dialect.handle(func, name, job.id)
+    return Assignment(handle, func, name, workload, sched_at, count, timeout, job.id)
 
 
-def name_apart(shown: Assignment, speech: Speech) -> None:
+def rename(shown: Assignment, dialect: Dialect) -> None:
     """Give a job a name of its own, where the worker already holds one of the same name."""
     shown.name = b"#%d" % shown.job_id
-    shown.handle = speech.handle(shown.func, shown.name, shown.job_id)
+    shown.handle = dialect.handle(shown.func, shown.name, shown.job_id)
 
 
-def as_dumped(job: Job, speech: Speech, broker: Broker) -> Assignment:
+def as_dumped(job: Job, dialect: Dialect, broker: Broker) -> Assignment:
     """A job as a dump shows it: with its own name, and its own timeout or none."""
-    shown = assignment(job, workload_of(job), speech, broker)
+    shown = assignment(job, workload_of(job), dialect, broker)
     shown.name = raw_of(job.name)
     shown.timeout = max(_extra_of(job)[1], 0)
     if not job.run_at:

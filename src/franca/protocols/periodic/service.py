@@ -2,125 +2,95 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
 from typing import Final
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Job, JobId, Millis
-from franca.core.timers import Buckets
-from franca.protocols.conversation import Link, Peer, Service, WorkerView
-from franca.protocols.overview import KEPT_MS
-from franca.protocols.periodic.asking import Asking
+from franca.protocols.budget import Budget
+from franca.protocols.conversation import Link
+from franca.protocols.declaration import Stop, Surroundings
+from franca.protocols.periodic.admin_commands import CONFIG
+from franca.protocols.periodic.alarms import Alarms
 from franca.protocols.periodic.auth import Rules, read_rules
-from franca.protocols.periodic.chores import Listing, ListingKey, Load
-from franca.protocols.periodic.config import Config
+from franca.protocols.periodic.client_commands import SENT_AT_ONCE, WAITS_BYTES_MAX, Name, Waits
 from franca.protocols.periodic.conversation import PeriodicConversation
-from franca.protocols.periodic.dialect import Listening, Spoken
+from franca.protocols.periodic.crc import Shared
 from franca.protocols.periodic.jobs import Intake, workload_of
-from franca.protocols.periodic.room import Budget
-from franca.protocols.periodic.shared import Shared
-from franca.protocols.periodic.status import Survey, WaitingJobs
-from franca.protocols.periodic.talk import Talk
-from franca.protocols.periodic.text import DocSpeech, TextSpeech
-from franca.protocols.periodic.waits import WAITS_BYTES_MAX, Name
-from franca.protocols.periodic.working import FUNCS_BYTES_MAX, Working
+from franca.protocols.periodic.settings import Listening, PeriodicSettings
+from franca.protocols.periodic.status import Listings
+from franca.protocols.periodic.text import DocDialect, TextDialect
+from franca.protocols.periodic.workers import FUNCS_BYTES_MAX, Worker
+from franca.protocols.service import Service, WorkerView
 
-ALARM_TICK_MS: Final = 50
 SWEEP_MS: Final = 1_000
 GRABS_OF_ALL: Final = 65_536
 """Ids of GRAB_JOBs that wait on all connections, but for the first few of each."""
-OVERHEARD_OF_ALL: Final = 65_536
+COPIES_OF_ALL: Final = 65_536
 """Jobs that workers have beside whoever holds them, but for the first few of each."""
-RUNG_A_TICK: Final = 1_000
-"""Answers given in one tick because their time has come; the rest are given in the next."""
-TOLD_A_TICK: Final = 8_000
+SENT_A_TICK: Final = 8_000
 """Pieces of streams passed on between two ticks; then workers wait with the next one."""
 WRITTEN_A_TICK: Final = 8 * 1024 * 1024
 """Bytes of jobs in JSON that are written between two ticks; then workers wait for the next one."""
 SWEPT_A_TICK: Final = 20
 """Silent connections hung up on in one tick."""
 PACE_MS: Final = 10_000
-"""How long workers wait for a client that does not take what they send, once."""
+"""How long workers wait for a client that does not read what they send, once."""
 FUNCS_MAX: Final = 10_000
 """Functions without a job that are remembered after their last worker is gone."""
 
 
-class PeriodicSettings(Struct, frozen=True):
-    """What an operator may choose. `listeners` are those that differ from the rest, by address.
-
-    With an `auth_file` nobody may do anything until it has been read to the service.
-    """
-
-    listening: Listening = Listening()
-    listeners: Mapping[str, Listening] = {}
-    submit_while_running: str = "keep"
-    remote_shutdown: str = "loopback"
-    auth_file: str = ""
-
-
 class PeriodicService(Service):
-    """What all Periodic connections share. `rules` is None where nobody is asked who he is.
+    """What all Periodic connections share. `rules` is None without an auth file.
 
-    `streams` are the jobs whose data is waited for, whether they are there yet or not. `casts` are
-    the workers that want every job of a function.
+    `streams` are the jobs whose data is waited for, whether they are there yet or not.
+    `broadcasts` are the workers that want every job of a function.
     """
 
     name = "periodic"
 
     def __init__(
-        self,
-        broker: Broker,
-        settings: PeriodicSettings,
-        rng: Random,
-        request_stop: Callable[[], None],
+        self, broker: Broker, settings: PeriodicSettings, rng: Random, request_stop: Stop
     ) -> None:
         self.broker = broker
         self.limits = broker.limits
         self.settings = settings
         self.rng = rng
-        self.config = Config()
+        self.config = dict(CONFIG)
         self.intake = Intake(broker, self.config)
-        self.doc = DocSpeech(self.limits.name_bytes_max)
-        self.text = TextSpeech(self.limits.name_bytes_max)
+        self.doc = DocDialect(self.limits.name_bytes_max)
+        self.text = TextDialect(self.limits.name_bytes_max)
         self.file = settings.auth_file
         self.rules: Rules | None = {} if settings.auth_file else None
-        self.alarms: Buckets[Spoken] = Buckets(ALARM_TICK_MS)
+        self.alarms = Alarms()
         self.waits = Budget(WAITS_BYTES_MAX, "answers that are waited for")
         self.offered = Budget(FUNCS_BYTES_MAX, "functions of workers")
         self.grabs = Budget(GRABS_OF_ALL, "ids of GRAB_JOB")
-        self.overheard = Budget(OVERHEARD_OF_ALL, "jobs that are for all workers")
-        self.told = self.written = 0
-        """How many were told what a worker said, and bytes of jobs written anew, in this tick."""
-        self.slow: dict[Name, tuple[Asking, Millis]] = {}
-        """Jobs of which a client does not take what it is sent, and since when."""
-        self.put_off: dict[Talk, Name] = {}
-        """Connections with a message that is to be acted on later, and the job it is about."""
-        self._ringing: deque[Spoken] = deque()
-        self.streams: dict[Name, dict[Asking, None]] = {}
-        self.casts: dict[str, dict[Working, None]] = {}
-        self.funcs: dict[str, None] = {}
-        self.listings: dict[ListingKey, tuple[Millis, bytes, bool]] = {}
-        """Listings of all functions, and whether they are long. They are good for a moment."""
-        self.making: dict[ListingKey, Listing] = {}
-        self.listed = self.dump_bytes = 0
-        """Functions listed since the last tick, and bytes gathered for dumps that are under way."""
-        self._waiting_jobs: WaitingJobs | None = None
-        self.loads: dict[Load, None] = {}
+        self.copies = Budget(COPIES_OF_ALL, "jobs that are for all workers")
         self.load_bytes = Budget(self.limits.frame_bytes_max, "jobs to be loaded")
+        self.sent = self.written = 0
+        """How often what a worker sent was passed on, and bytes of jobs written, in this tick."""
+        self.reporter: PeriodicConversation | None = None
+        self.slow: dict[Name, tuple[Waits, Millis]] = {}
+        """Jobs of which a client does not read what it is sent, and since when."""
+        self.postponed: dict[PeriodicConversation, Name] = {}
+        """Connections with a message that is to be acted on later, and the job it is about."""
+        self.streams: dict[Name, dict[Waits, None]] = {}
+        self.broadcasts: dict[str, dict[Worker, None]] = {}
+        self.funcs: dict[str, None] = {}
+        self.listings = Listings(broker, self.funcs)
+        self.loads = self.dump_bytes = 0
+        """Loads under way, and bytes gathered for dumps that are under way."""
         self._shared: Shared | None = None
         self._for_all: tuple[JobId, bytes] | None = None
         self.drops_running = settings.submit_while_running == "drop"
-        self.stopping = False
-        self.commands = self.refused = self.unreadable = 0
-        self._talks: dict[Talk, Millis] = {}
-        self._by_name: dict[str, Talk] = {}
-        self._request_stop = request_stop
-        self._sweep_at: Millis = NEVER
-        self._now: Millis = NEVER
+        self.commands = self.unreadable = 0
+        self.connections: dict[str, PeriodicConversation] = {}
+        self.request_stop = request_stop
+        self._sweep_at = self._now = NEVER
 
     def open(self, link: Link, now: Millis) -> PeriodicConversation:
         """Begin the dialogue on a new link; the peer speaks first."""
@@ -133,114 +103,87 @@ class PeriodicService(Service):
     def take_file(self, content: bytes) -> str:
         """Who may do what from now on, those who are connected too."""
         self.rules = read_rules(content)
-        for talk in list(self._talks):
-            if talk in self._talks:
-                talk.follow_rules(self._now)
+        for name, connection in list(self.connections.items()):
+            if name in self.connections:
+                connection.waits.on_rules(self._now)
+                connection.worker.on_rules()
         return f"{len(self.rules)} names"
 
     # -- connections ------------------------------------------------------------------------------
 
-    def join(self, talk: Talk) -> None:
-        """A connection has registered."""
-        self._talks[talk] = talk.heard_at
-        self._by_name[talk.link.id] = talk
-
-    def leave(self, talk: Talk) -> None:
-        """A connection is gone."""
-        self._talks.pop(talk, None)
-        if self._by_name.get(talk.link.id) is talk:
-            del self._by_name[talk.link.id]
-
     def tick(self, now: Millis) -> None:
-        """Ring whoever is armed, and hang up on those who fell silent."""
+        """Make the calls that are due, and hang up on connections that fell silent."""
         self._now = now
-        self._shared = self._for_all = None
-        self.listed = 0
-        waiting = self._waiting_jobs
-        if waiting is not None and now - waiting.seen_at >= KEPT_MS:
-            self._waiting_jobs = None
-        if self.listings:
-            self.listings = {
-                key: kept for key, kept in self.listings.items() if now - kept[0] < KEPT_MS
-            }
-        self.told = self.written = 0
-        if self.slow or self.put_off:
+        self._shared = self._for_all = self.reporter = None
+        self.sent = self.written = 0
+        self.listings.tick(now)
+        if self.slow or self.postponed:
             self._let_go_on(now)
-        self._ringing += self.alarms.due(now)
-        left = RUNG_A_TICK
-        while left > 0 and self._ringing:
-            left -= self._ringing.popleft().ring(now, left)
+        self.alarms.tick(now)
         if now >= self._sweep_at:
             self._sweep(now)
 
     def _sweep(self, now: Millis) -> None:
-        """Hang up on those who fell silent, some of them at a time."""
-        longest = self.config.keepalive_ms
-        silent = [t for t in self._talks if t.is_checked and now - t.heard_at > longest]
-        for talk in silent[:SWEPT_A_TICK]:
-            if talk in self._talks:
-                talk.drop(now)
+        """Hang up on connections that fell silent, some of them at a time."""
+        longest = 1000 * self.config["keepalive"]
+        connections = self.connections.values()
+        silent = [c for c in connections if c.is_checked and now - c.heard_at > longest]
+        for connection in silent[:SWEPT_A_TICK]:
+            if not connection.link.closing:
+                connection.drop(now)
         if len(silent) <= SWEPT_A_TICK:
             self._sweep_at = now + SWEEP_MS
 
     # -- workers that are faster than their clients -----------------------------------------------
 
-    def may_tell(self, name: Name) -> bool:
-        """Whether those who follow this job may be told more of it now.
+    def may_send(self, name: Name) -> bool:
+        """Whether those who follow this job may be sent more of it now.
 
         Else a stream would pile up here, and its clients be cut off. Who does not read at all is
         waited for once: after that it is cut off, and no worker need care.
         """
-        return self.told < TOLD_A_TICK and name not in self.slow
+        return self.sent < SENT_A_TICK and name not in self.slow
 
     def may_write(self) -> bool:
         """Whether more jobs may be written anew now: it takes ten times as long as to hand on."""
         return self.written < WRITTEN_A_TICK
 
     def _let_go_on(self, now: Millis) -> None:
-        for name, (client, since) in list(self.slow.items()):
+        for name, (waits, since) in list(self.slow.items()):
             if now - since >= PACE_MS:
-                client.was_waited_for = True
-            elif client.link.full and not client.link.closed:
+                waits.was_waited_for = True
+            elif waits.link.full and not waits.link.closed:
                 continue
             self.slow.pop(name, None)
-        for talk, name in list(self.put_off.items()):
-            # What one says may make another be hung up on, which is not asked again then.
-            if talk in self.put_off and self.may_tell(name):
-                self.put_off.pop(talk, None)
-                talk.retry(now)
-                talk.link.deliver(now)
-
-    def shut_down(self, peer: Peer) -> bool:
-        """Stop the whole server, if this peer may ask for that."""
-        allowed = self.settings.remote_shutdown
-        if allowed == "never" or (allowed == "loopback" and not peer.local):
-            return False
-        self._request_stop()
-        return True
+        for connection, name in list(self.postponed.items()):
+            if self.may_send(name):
+                del self.postponed[connection]
+                connection.link.call_next_turn()
 
     # -- functions --------------------------------------------------------------------------------
 
-    def note_func(self, func: str, worker: Working, for_all: bool) -> None:
+    def note_func(self, func: str, worker: Worker, for_all: bool) -> None:
         """A worker runs this function, for all if it says so; or not any more."""
-        casts = self.casts.setdefault(func, {})
+        workers = self.broadcasts.setdefault(func, {})
         if for_all:
-            casts[worker] = None
+            workers[worker] = None
         else:
-            casts.pop(worker, None)
-            if not casts:
-                del self.casts[func]
+            workers.pop(worker, None)
+            if not workers:
+                del self.broadcasts[func]
         if func not in self.funcs:
             self.funcs[func] = None
             if len(self.funcs) > FUNCS_MAX:
                 # One that has a worker is listed all the same, and noted again when that leaves.
                 del self.funcs[next(iter(self.funcs))]
 
-    def cast(self, job: Job, holder: Working) -> None:
+    def broadcast(self, job: Job, holder: Worker) -> None:
         """A job for every worker was given to one: to the others that have asked as well."""
-        for worker in list(self.casts.get(job.queue, ())):
+        workers = list(self.broadcasts.get(job.queue, ()))
+        holder.connection.spent += len(workers) // SENT_AT_ONCE
+        for worker in workers:
             if worker is not holder:
-                worker.overhear(job)
+                worker.give_copy(job)
 
     def workload_for_all(self, job: Job) -> bytes:
         """What all workers are given of a job of another protocol, written once for all of them."""
@@ -248,13 +191,6 @@ class PeriodicService(Service):
         if for_all is None or for_all[0] != job.id:
             for_all = self._for_all = (job.id, workload_of(job))
         return for_all[1]
-
-    def survey(self, now: Millis) -> Survey:
-        """Every function, by name. What many jobs wait for may be a second old."""
-        waiting = self._waiting_jobs
-        if waiting is None or not waiting.are_many or now - waiting.seen_at >= KEPT_MS:
-            waiting = self._waiting_jobs = WaitingJobs(self.broker, now)
-        return Survey(self.broker, self.funcs, waiting, now)
 
     # -- large answers ----------------------------------------------------------------------------
 
@@ -267,17 +203,12 @@ class PeriodicService(Service):
 
     # -- streams ----------------------------------------------------------------------------------
 
-    def follow(self, job: Job) -> None:
-        """A job was submitted: those who wait for its stream hear of it."""
-        for talk in list(self.streams.get((job.queue, job.key), ())):
-            talk.follow(job)
-
-    def unfollow(self, name: Name, talk: Asking) -> None:
+    def unfollow(self, name: Name, waits: Waits) -> None:
         """A connection waits for that stream no more."""
-        talks = self.streams.get(name)
-        if talks is not None:
-            talks.pop(talk, None)
-            if not talks:
+        followers = self.streams.get(name)
+        if followers is not None:
+            followers.pop(waits, None)
+            if not followers:
                 del self.streams[name]
 
     # -- operators --------------------------------------------------------------------------------
@@ -286,36 +217,37 @@ class PeriodicService(Service):
         """The connections that run functions."""
         return [
             WorkerView(
-                name=talk.link.id,
+                name=connection.link.id,
                 protocol=self.name,
-                host=talk.link.peer.address,
-                pid=0,
-                labels=(),
-                state="quiet" if talk.quiet else "running",
-                started_at=joined_at,
-                seen_at=talk.heard_at,
-                rss_kb=0,
-                connections=1,
-                queues=sorted(talk.funcs),
+                host=connection.link.peer.address,
+                state="quiet" if connection.worker.quiet else "running",
+                started_at=connection.joined_at,
+                seen_at=connection.heard_at,
+                queues=sorted(connection.worker.funcs),
             )
-            for talk, joined_at in self._talks.items()
-            if isinstance(talk, Working) and talk.funcs
+            for connection in self.connections.values()
+            if connection.worker.funcs
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""
-        talk = self._by_name.get(name)
-        if not isinstance(talk, Working) or not talk.funcs:
+        connection = self.connections.get(name)
+        if connection is None or not connection.worker.funcs:
             return False
-        talk.hush()
-        if what == "stop" and not talk.is_busy():
-            talk.drop(self._now)
+        connection.worker.stop_giving_jobs()
+        if what == "stop" and not connection.worker.runs.is_busy():
+            connection.drop(self._now)
         return True
-
-    def stop(self, now: Millis) -> None:
-        """The server is about to stop: nothing more is given out."""
-        self.stopping = True
 
     def consumers(self) -> int:
         """How many connections still run something."""
-        return sum(isinstance(talk, Working) and talk.is_busy() for talk in self._talks)
+        return sum(connection.worker.runs.is_busy() for connection in self.connections.values())
+
+
+def build(chosen: Mapping[str, object], around: Surroundings) -> PeriodicService:
+    """The service with what was chosen for it; an address may say how its listener is served."""
+    usual = Listening(str(chosen["dialect"]), str(chosen["confirm"]))
+    others = {str(a): replace(usual, **dict(a.options)) for a in around.addresses if a.options}
+    while_running, auth_file = str(chosen["submit_while_running"]), str(chosen["auth_file"])
+    settings = PeriodicSettings(usual, others, while_running, around.remote_shutdown, auth_file)
+    return PeriodicService(around.broker, settings, around.rng, around.server.request_stop)

@@ -1,8 +1,8 @@
-"""Bytes to messages: the first frame tells the dialect, the frames behind it are cut by it.
+"""Bytes to messages and back: the opening tells the dialect, and its frames follow.
 
-Every frame is a magic word, a size and a payload; today's dialect puts a CRC between them. A
-message is (id, command, arguments). A frame that is no frame is a WireError, and its size is
-judged before any of it is gathered. Nothing is kept here but how many bytes are still missing.
+Every frame is a magic word, a size and a payload; today's dialect puts a CRC between them. What is
+not a frame is a WireError, and its size is checked before any of it is gathered. Arguments are read
+and written in `text.py` and `binary.py`.
 """
 
 from __future__ import annotations
@@ -13,54 +13,42 @@ from struct import Struct as Layout
 from typing import Final
 from zlib import crc32
 
-from msgspec import Struct
-
 from franca.core.errors import WireError
-from franca.protocols.periodic.words import (
-    TYPE_CLIENT,
-    TYPE_NAMED_CLIENT,
-    TYPE_NAMED_WORKER,
-    TYPE_WORKER,
-)
+from franca.protocols.buffer import LARGE_PIECE
+from franca.protocols.periodic import messages
+from franca.protocols.periodic.crc import Shared
+from franca.protocols.periodic.messages import Message, Opening
 
 REQUEST: Final = b"\0REQ"
 RESPONSE: Final = b"\0RES"
 SEPARATOR: Final = b"\0\1"
 NO_COMMAND: Final = -1
-"""What a message says whose second part is no command."""
+"""The command of a message whose second part is not one."""
 
+LARGE_BYTES: Final = 1024 * 1024
+"""A message so large that it is copied as little as can be."""
 ID_BYTES_MAX: Final = 64
 """Ids of the old dialects have no fixed size; the longest ever seen is a UUID in text."""
 _FRONT_BYTES: Final = 2 * ID_BYTES_MAX
-"""An id, a command and what parts them take less."""
-SOLE_BYTES_MIN: Final = 17
-SOLE_BYTES_MAX: Final = 1 << 16
+"""An id, a command and the separators take less."""
 _RAW_IDS: Final = (4, 16, 36)
-"""Sizes of the ids that are no letters and digits: four bytes, a UUID, a UUID with dashes."""
-_NAME_BYTES_MAX: Final = 1024
+"""Sizes of the ids that are not letters and digits: four bytes, a UUID, a UUID with dashes."""
 _CRC_HEAD: Final = Layout(">4sII")
 _PLAIN_HEAD: Final = Layout(">4sI")
-_LENGTH: Final = Layout(">q")
 _SIZE_MASK: Final = 0x7FFF_FFFF
+_NAME_BYTES_MAX: Final = 1024
+_LENGTH: Final = Layout(">q")
 _NAMED_MIN: Final = 17
 _NAMED_MAX: Final = _NAMED_MIN + 2 * _NAME_BYTES_MAX
+_UNNAMED: Final = (messages.TYPE_CLIENT, messages.TYPE_WORKER)
+_NAMED: Final = (messages.TYPE_NAMED_CLIENT, messages.TYPE_NAMED_WORKER)
 
-Message = tuple[bytes, int, bytes, int]
-"""An id, a command, its arguments, and where the next message begins."""
 
-
-class Opening(Struct, frozen=True):
-    """The first frame: what it registers as, whether it carried a CRC, and where it ends."""
-
-    kind: int
-    checked: bool
-    end: int
-    name: bytes = b""
-    token: bytes = b""
+# -- the opening -----------------------------------------------------------------------------
 
 
 def read_opening(data: bytes) -> Opening | None:
-    """What a connection begins with; None until enough of it is there.
+    """The frame that a connection begins with; None until enough of it is there.
 
     The ninth byte decides: 1 or 2 is the kind itself, in an old dialect; all else must be the
     first byte of a CRC that fits. A WireError as soon as it can be neither.
@@ -75,22 +63,18 @@ def read_opening(data: bytes) -> Opening | None:
         raise WireError("not-periodic", "the first frame registers nobody")
     if have < 9:
         return None
-    if size == 1 and data[8] in (TYPE_CLIENT, TYPE_WORKER):
+    if size == 1 and data[8] in _UNNAMED:
         return Opening(data[8], False, 9)
-    if have > 12 and data[12] not in _KINDS[size > 1]:
+    if have > 12 and data[12] not in (_NAMED if size > 1 else _UNNAMED):
         raise WireError("not-periodic", "the first frame registers nobody")
-    if have < 12 + size:
+    end = 12 + size
+    if have < end:
         return None
-    payload = data[12 : 12 + size]
+    payload = data[12:end]
     if crc32(payload) != int.from_bytes(data[8:12]):
         raise WireError("wrong-crc", "the first frame's CRC does not fit")
-    if size == 1:
-        return Opening(payload[0], True, 13)
-    name, token = _read_identity(payload)
-    return Opening(payload[0], True, 12 + size, name, token)
-
-
-_KINDS: Final = ((TYPE_CLIENT, TYPE_WORKER), (TYPE_NAMED_CLIENT, TYPE_NAMED_WORKER))
+    name, token = _read_identity(payload) if size > 1 else (b"", b"")
+    return Opening(payload[0], True, end, name, token)
 
 
 def _read_identity(payload: bytes) -> tuple[bytes, bytes]:
@@ -98,36 +82,32 @@ def _read_identity(payload: bytes) -> tuple[bytes, bytes]:
     if not 0 <= size <= len(payload) - _NAMED_MIN:
         raise WireError("not-periodic", "the name does not fit into its frame")
     start = 9 + size
-    rest = _LENGTH.unpack_from(payload, start)[0]
-    if rest != len(payload) - start - 8:
+    if _LENGTH.unpack_from(payload, start)[0] != len(payload) - start - 8:
         raise WireError("not-periodic", "the token does not fit into its frame")
     return payload[9:start], payload[start + 8 :]
 
 
-class Frames(ABC):
-    """Cuts messages off. `need` is how many bytes the next one takes, as far as is known."""
+# -- frames ------------------------------------------------------------------------------------
 
-    __slots__ = ("_size_max", "need")
+
+class Frames(ABC):
+    """Cuts frames. `need` is how many bytes the next one takes, as far as is known."""
 
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
         self.need = 1
 
     @abstractmethod
-    def cut(self, data: bytes, start: int) -> Message | None:
+    def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
 
-    def cut_first(self, data: bytearray) -> Message | None:
-        """The same of what lies in front, for messages so large that each copy counts."""
-        return self.cut(bytes(data), 0)
-
     def _await_head(self, magic: bytes, size: int) -> None:
-        """Need the rest of a head. What is no magic word is refused at the byte that shows it."""
+        """Need the rest of a head. A wrong magic word is refused at the first wrong byte."""
         if not REQUEST.startswith(magic):
             raise WireError("no-frame", "a frame must begin with its magic word")
         self.need = size if len(magic) == 4 else len(magic) + 1
 
-    def _judge(self, magic: bytes, size: int) -> None:
+    def _check(self, magic: bytes, size: int) -> None:
         if magic != REQUEST:
             raise WireError("no-frame", "a frame must begin with its magic word")
         if size > self._size_max:
@@ -137,168 +117,117 @@ class Frames(ABC):
 class CrcFrames(Frames):
     """Today's frames: magic, size, CRC, then an id of four bytes, a command, arguments."""
 
-    __slots__ = ()
-
-    def cut(self, data: bytes, start: int) -> Message | None:
+    def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
         have = len(data) - start
         if have < 12:
-            self._await_head(data[start : start + 4], 12)
+            self._await_head(bytes(data[start : start + 4]), 12)
             return None
         magic, size, crc = _CRC_HEAD.unpack_from(data, start)
         if magic != REQUEST or size > self._size_max:
-            self._judge(magic, size)
+            self._check(magic, size)
         if have < 12 + size:
             self.need = 12 + size
             return None
-        end = start + 12 + size
-        # A large payload is copied once, without what stands in front of it.
-        if crc32(memoryview(data)[start + 12 : end]) != crc:
+        body = start + 12
+        end = body + size
+        if size < LARGE_PIECE and isinstance(data, bytes):
+            payload = data[body:end]  # a small copy is made in less time than a view
+            if crc32(payload) == crc and size >= 5:
+                return Message(payload[:4], payload[4], payload[5:], end)
+        if crc32(memoryview(data)[body:end]) != crc:
             raise WireError("wrong-crc", "a frame's CRC does not fit")
         if size < 5:
             raise WireError("no-frame", "a frame without a command")
-        return data[start + 12 : start + 16], data[start + 16], data[start + 17 : end], end
-
-    def cut_first(self, data: bytearray) -> Message | None:
-        """The message that lies in front, of which only the arguments are copied."""
-        magic, size, crc = _CRC_HEAD.unpack_from(data)
-        end = 12 + size
-        if magic != REQUEST or size < 5 or len(data) < end:
-            return super().cut_first(data)
-        with memoryview(data) as view:
-            if crc32(view[12:end]) != crc:
-                raise WireError("wrong-crc", "a frame's CRC does not fit")
-            return bytes(view[12:16]), data[16], bytes(view[17:end]), end
-
-
-def sole_payload(data: bytes) -> bytes | None:
-    """The payload of a frame that came whole and alone, if this is one; else who knows."""
-    size = len(data)
-    if not SOLE_BYTES_MIN <= size <= SOLE_BYTES_MAX:
-        return None
-    magic, length, crc = _CRC_HEAD.unpack_from(data)
-    payload = data[12:]
-    if magic != REQUEST or length != size - 12 or crc32(payload) != crc:
-        return None
-    return payload
+        return Message(
+            bytes(data[body : body + 4]), data[body + 4], bytes(data[body + 5 : end]), end
+        )
 
 
 class PlainFrames(Frames):
-    """The frames before them: no CRC; `split` says how an id and a command are found."""
+    """The frames before them, without a CRC."""
 
-    __slots__ = ()
-
-    def cut(self, data: bytes, start: int) -> Message | None:
+    def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
         have = len(data) - start
         if have < 8:
-            self._await_head(data[start : start + 4], 8)
+            self._await_head(bytes(data[start : start + 4]), 8)
             return None
         magic, size = _PLAIN_HEAD.unpack_from(data, start)
         size &= _SIZE_MASK
         head = 8
         if magic != REQUEST:
-            self._judge(magic, size)
+            self._check(magic, size)
         if have == 8 and size & 0xFE == 0xC2:
             # The next byte tells whether this one is part of a size written as text.
             self.need = 9
             return None
         if size >= 0x80 and _MANGLED.match(data, start + 4):
-            mangled = _read_mangled(data[start + 4 : start + 4 + _MANGLED_LOOK])
+            mangled = _read_mangled(bytes(data[start + 4 : start + 4 + _MANGLED_LOOK]))
             if mangled is None:
                 self.need = 4 + _MANGLED_LOOK
                 return None
             if mangled[1]:
                 head, size = 4 + mangled[0], mangled[1]
         if size > self._size_max:
-            self._judge(magic, size)
+            self._check(magic, size)
         if have < head + size:
             self.need = head + size
             return None
-        end = start + head + size
-        return (*self.split(data[start + head : end]), end)
-
-    def cut_first(self, data: bytearray) -> Message | None:
-        """The message that lies in front, of which only the arguments are copied."""
-        magic, size = _PLAIN_HEAD.unpack_from(data)
-        end = 8 + (size & _SIZE_MASK)
-        is_usual = magic == REQUEST and 8 + _FRONT_BYTES < end <= 8 + self._size_max
-        if not is_usual or len(data) < end or _MANGLED.match(data, 4):
-            return super().cut_first(data)
-        with memoryview(data) as view:
-            # All but the arguments stands in the first bytes, and they are the rest.
-            msgid, command, args = self.split(bytes(view[8 : 8 + _FRONT_BYTES]))
-            return msgid, command, bytes(view[8 + _FRONT_BYTES - len(args) : end]), end
+        body = start + head
+        end = body + size
+        msgid, command, args_at = self.split(bytes(data[body : min(end, body + _FRONT_BYTES)]))
+        return Message(msgid, command, bytes(data[body + args_at : end]), end)
 
     @abstractmethod
-    def split(self, payload: bytes) -> tuple[bytes, int, bytes]:
-        """An id, a command and its arguments."""
+    def split(self, front: bytes) -> tuple[bytes, int, int]:
+        """An id, a command, and where its arguments begin, from the front of a payload."""
 
 
 class TextFrames(PlainFrames):
-    """The document's: an id of any size, the command and arguments, parted by 00 01."""
+    """The document's: an id of any size, the command and arguments, separated by 00 01."""
 
-    __slots__ = ()
-
-    def split(self, payload: bytes) -> tuple[bytes, int, bytes]:
-        """An id, a command and its arguments."""
-        at = payload.find(SEPARATOR, 0, ID_BYTES_MAX + 2)
+    def split(self, front: bytes) -> tuple[bytes, int, int]:
+        """An id, a command, and where its arguments begin, from the front of a payload."""
+        at = front.find(SEPARATOR, 0, ID_BYTES_MAX + 2)
         if at < 0:
             raise WireError("no-frame", "a frame without an id")
         command = at + 2
-        size = len(payload)
-        if size == command + 1 or payload.startswith(SEPARATOR, command + 1):
-            return payload[:at], payload[command], payload[command + 3 :]
-        return payload[:at], NO_COMMAND, payload[command:]
+        if len(front) == command + 1 or front.startswith(SEPARATOR, command + 1):
+            return front[:at], front[command], command + 3
+        return front[:at], NO_COMMAND, command
 
 
 class BinaryFrames(PlainFrames):
     """Those of 2018: an id of four bytes, a command, arguments with their lengths."""
 
-    __slots__ = ()
-
-    def split(self, payload: bytes) -> tuple[bytes, int, bytes]:
-        """An id, a command and its arguments."""
-        return split_binary(payload)
-
-
-def split_binary(payload: bytes) -> tuple[bytes, int, bytes]:
-    """An id of four bytes, a command and its arguments."""
-    if len(payload) < 5:
-        raise WireError("no-frame", "a frame without a command")
-    return payload[:4], payload[4], payload[5:]
+    def split(self, front: bytes) -> tuple[bytes, int, int]:
+        """An id, a command, and where its arguments begin, from the front of a payload."""
+        if len(front) < 5:
+            raise WireError("no-frame", "a frame without a command")
+        return front[:4], front[4], 5
 
 
-class UndecidedFrames(TextFrames):
+class UndecidedFrames(BinaryFrames, TextFrames):
     """Those of a connection whose dialect its first message tells: `is_binary` after that.
 
     Text has a command of one byte between separators, and an id that is text too or as long as
     the two that were not; all else has an id of four bytes, which may look like a separator.
     """
 
-    __slots__ = ("is_binary",)
-
     def __init__(self, size_max: int) -> None:
         super().__init__(size_max)
         self.is_binary = False
 
-    def split(self, payload: bytes) -> tuple[bytes, int, bytes]:
-        """An id, a command and its arguments."""
-        at = payload.find(SEPARATOR, 0, ID_BYTES_MAX + 2)
-        if at in _RAW_IDS or (at > 0 and payload[:at].isascii() and payload[:at].isalnum()):
-            message = super().split(payload)
-            if message[1] != NO_COMMAND:
-                return message
+    def split(self, front: bytes) -> tuple[bytes, int, int]:
+        """An id, a command, and where its arguments begin, from the front of a payload."""
+        at = front.find(SEPARATOR, 0, ID_BYTES_MAX + 2)
+        if at in _RAW_IDS or (at > 0 and front[:at].isascii() and front[:at].isalnum()):
+            found = TextFrames.split(self, front)
+            if found[1] != NO_COMMAND:
+                return found
         self.is_binary = True
-        return split_binary(payload)
-
-
-_UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-def is_uuid(msgid: bytes) -> bool:
-    """Whether an id is a UUID in text, as npm's clients write it."""
-    return _UUID.fullmatch(msgid) is not None
+        return BinaryFrames.split(self, front)
 
 
 # One old client writes its sizes as text in UTF-8: a byte from 80 on becomes two. It shows only
@@ -324,7 +253,85 @@ def _read_mangled(head: bytes) -> tuple[int, int] | None:
     return len(written), int.from_bytes(written.decode().encode("latin-1"))
 
 
-# -- the server's words --------------------------------------------------------------------
+class FrameReader:
+    """Reads the opening, and then the messages that follow as `frames` cuts them.
+
+    What is not whole, or not yet asked for, is kept in `_part` until there is as much as `_need`.
+    """
+
+    def __init__(self) -> None:
+        self.frames: Frames | None = None
+        self.has_input = False
+        self._data = b""
+        self._at = 0
+        self._part = bytearray()
+        self._need = 1
+
+    def __len__(self) -> int:
+        return len(self._data) - self._at + len(self._part)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes came."""
+        self.has_input = True
+        if self._part:
+            self._part += data
+            self.has_input = len(self._part) >= self._need
+        elif self._data:
+            self._part += memoryview(self._data)[self._at :]
+            self._part += data
+            self._data, self._at, self._need = b"", 0, 1
+        else:
+            self._data = data
+
+    def next_message(self, data: bytes = b"") -> Message | Opening | None:
+        """The next message; None until more bytes come."""
+        frames = self.frames
+        if data:
+            if frames is not None and not (self.has_input or self._part):
+                message = frames.cut(data, 0)
+                if message is not None and message.end == len(data):
+                    return message  # it came alone, as nearly always
+            self.feed(data)
+            if not self.has_input:
+                return None
+        if self._part:
+            if frames is not None and self._need >= LARGE_BYTES:
+                return self._take_large(frames)
+            self._data = bytes(self._part)
+            self._part.clear()
+        found = read_opening(self._data) if frames is None else frames.cut(self._data, self._at)
+        if found is None:
+            self._part += memoryview(self._data)[self._at :]
+            self._need = 1 if frames is None else frames.need
+        self._at = len(self._data) if found is None else found.end
+        if self._at == len(self._data):
+            self._data, self._at, self.has_input = b"", 0, False
+        return found
+
+    def _take_large(self, frames: Frames) -> Message | None:
+        """The large message in front, without a copy of everything behind it."""
+        with memoryview(self._part) as view:
+            message = frames.cut(view, 0)
+        if message is None:
+            self._need = frames.need
+            self.has_input = False
+            return None
+        del self._part[: message.end]
+        self._need = 1
+        self.has_input = len(self._part) > 0
+        return message
+
+    def clear(self) -> None:
+        """Drop all that was not read."""
+        self._data, self._at, self.has_input = b"", 0, False
+        self._part.clear()
+
+
+UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""An id as npm's clients write it."""
+
+
+# -- answers -------------------------------------------------------------------------------
 
 
 def crc_frame(payload: bytes) -> bytes:
@@ -332,9 +339,10 @@ def crc_frame(payload: bytes) -> bytes:
     return _CRC_HEAD.pack(RESPONSE, len(payload), crc32(payload)) + payload
 
 
-def crc_head(size: int, crc: int) -> bytes:
-    """The beginning of such an answer."""
-    return _CRC_HEAD.pack(RESPONSE, size, crc)
+def crc_front(front: bytes, shared: Shared, back: bytes = b"") -> bytes:
+    """Such an answer up to the shared data that stands between `front` and `back`."""
+    size = len(front) + shared.size + len(back)
+    return _CRC_HEAD.pack(RESPONSE, size, crc32(back, shared.crc_behind(front))) + front
 
 
 def plain_frame(payload: bytes) -> bytes:
@@ -342,6 +350,6 @@ def plain_frame(payload: bytes) -> bytes:
     return _PLAIN_HEAD.pack(RESPONSE, len(payload)) + payload
 
 
-def plain_head(size: int) -> bytes:
-    """The beginning of such an answer."""
-    return _PLAIN_HEAD.pack(RESPONSE, size)
+def plain_front(front: bytes, shared: Shared, back: bytes = b"") -> bytes:
+    """Such an answer up to the shared data that stands between `front` and `back`."""
+    return _PLAIN_HEAD.pack(RESPONSE, len(front) + shared.size + len(back)) + front

@@ -8,41 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import wraps
 from typing import Any
 
 from aiogear import Admin, CallbackClient, Client
 from aiogear.response import WorkComplete, WorkFail
 
-from tests.real.gearman.programs.peer import HOST, b64, obey, outcome, spec
+from tests.real.gearman.programs.peer import HOST, b64, outcome, spec
+from tests.real.programs.jobs import obey
 
 PORT = spec()["port"]
 
 
-async def connect(make: Callable[[], Any]) -> Any:
+@asynccontextmanager
+async def connected(make: Callable[[], Any] = Client) -> AsyncIterator[Any]:
     _, protocol = await asyncio.get_running_loop().create_connection(make, HOST, PORT)
-    return protocol
+    yield protocol
+    protocol.transport.abort()
 
 
 async def submit(
-    client: Client, function: str, workload: str, options: dict[str, str], background: bool
+    client: Client, how: str, function: str, workload: str, unique: str = "", priority: str = ""
 ) -> str:
-    name = "submit_job" + {None: "", "high": "_high", "low": "_low"}[options.get("priority")]
-    send = getattr(client, name + ("_bg" if background else ""))
-    unique = options.get("unique")
-    uuid = unique.encode() if unique else None
-    created = await send(function, base64.b64decode(workload), uuid=uuid)
+    send = getattr(client, "submit_job" + (priority and f"_{priority}") + how)
+    created = await send(function, base64.b64decode(workload), uuid=unique.encode() or None)
     handle: str = created.handle
     return handle
 
 
-async def do(function: str, workload: str, options: dict[str, str]) -> dict[str, object]:
-    client = await connect(Client)
-    await client.option_req("exceptions")
-    handle = await submit(client, function, workload, options, background=False)
-    end = await client.wait_job(handle)
-    client.transport.abort()
+async def do(*work: str, **options: str) -> dict[str, object]:
+    async with connected() as client:
+        await client.option_req("exceptions")
+        handle = await submit(client, "", *work, **options)
+        end = await client.wait_job(handle)
     assert end.handle == handle
     if isinstance(end, WorkFail):
         return outcome("fail")
@@ -51,67 +52,57 @@ async def do(function: str, workload: str, options: dict[str, str]) -> dict[str,
     return outcome("exception", exception=b64(end.exception.encode()))
 
 
-async def background(function: str, workload: str, options: dict[str, str]) -> str:
-    client = await connect(Client)
-    handle = await submit(client, function, workload, options, background=True)
-    client.transport.abort()
-    return handle
+async def background(*work: str, **options: str) -> str:
+    async with connected() as client:
+        return await submit(client, "_bg", *work, **options)
 
 
 async def status(handle: str) -> list[int]:
-    client = await connect(Client)
-    found = await client.get_status(handle)
-    client.transport.abort()
+    async with connected() as client:
+        found = await client.get_status(handle)
     assert found.handle == handle
     return [int(each) for each in found[1:]]
 
 
 async def group(function: str, workloads: list[str]) -> dict[str, list[Any]]:
     """Its other client: a group of jobs, and a callback that hears of each by its name."""
-    client = await connect(CallbackClient)
     heard: dict[str, list[Any]] = {}
 
     async def update(kind: str, name: bytes | None, data: Any) -> None:
         if name is not None:
             heard.setdefault(name.decode(), []).append([kind, data])
 
-    client.set_update_callback(update)
-    jobs = [(b"job %d" % n, base64.b64decode(each)) for n, each in enumerate(workloads)]
-    accepted, completed = await client.submit_jobs(function, jobs)
-    await accepted
-    results = await completed
-    heard["results"] = sorted(each["data"] for each in results)
-    await asyncio.sleep(0)
-    client.transport.abort()
+    async with connected(CallbackClient) as client:
+        client.set_update_callback(update)
+        jobs = [(b"job %d" % n, base64.b64decode(each)) for n, each in enumerate(workloads)]
+        accepted, completed = await client.submit_jobs(function, jobs)
+        await accepted
+        results = await completed
+        heard["results"] = sorted(each["data"] for each in results)
+        await asyncio.sleep(0)
     return heard
 
 
 async def sched(function: str, workload: str, when: str) -> str:
-    client = await connect(Client)
-    created = await client.submit_job_sched(
-        function, datetime.fromisoformat(when), base64.b64decode(workload), uuid=b""
-    )
-    client.transport.abort()
+    moment = datetime.fromisoformat(when)
+    async with connected() as client:
+        created = await client.submit_job_sched(
+            function, moment, base64.b64decode(workload), uuid=b""
+        )
     handle: str = created.handle
     return handle
 
 
 async def admin(name: str, *args: Any) -> Any:
-    peer = await connect(Admin)
-    answer = await getattr(peer, name)(*args)
-    peer.transport.abort()
-    return answer
-
-
-def main() -> None:
-    runner = asyncio.Runner()
-
-    def now(verb: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args: runner.run(verb(*args))
-
-    verbs = (do, background, status, group, sched, admin)
-    obey({verb.__name__: now(verb) for verb in verbs})
+    async with connected(Admin) as peer:
+        return await getattr(peer, name)(*args)
 
 
 if __name__ == "__main__":
-    main()
+    runner = asyncio.Runner()
+
+    def now(verb: Callable[..., Any]) -> Callable[..., Any]:
+        return wraps(verb)(lambda *args, **options: runner.run(verb(*args, **options)))
+
+    verbs: tuple[Callable[..., Any], ...] = (do, background, status, group, sched, admin)
+    obey(*map(now, verbs))

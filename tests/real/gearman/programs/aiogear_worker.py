@@ -7,13 +7,8 @@ from typing import Any
 
 from aiogear import PacketType, Worker
 
-from tests.real.gearman.programs.peer import HOST, PARTS, WHOLE, ran, say, spec, until_allowed
-
-PACKETS = {
-    "status": PacketType.WORK_STATUS,
-    "data": PacketType.WORK_DATA,
-    "warning": PacketType.WORK_WARNING,
-}
+from tests.real.gearman.programs.peer import HOST, perform, spec
+from tests.real.programs.jobs import say
 
 
 class Sleeper(Worker):  # type: ignore[misc]
@@ -30,18 +25,14 @@ async def main() -> None:
 
     def does(how: str) -> Any:
         async def work(job: Any) -> str:
-            if how == "wait":
-                await asyncio.to_thread(until_allowed, job.function, job.workload.encode())
-            ran(job.function, job.workload.encode(), handle=job.handle)
-            if how == "raise":
-                raise ValueError("boom")
-            if how == "progress":
+            def tell(kind: str, *args: object) -> None:
                 # It has the packets, and no calls that make them.
-                for kind, part in PARTS:
-                    parts = [str(n) for n in part] if kind == "status" else [part]
-                    worker.send(PACKETS[kind], job.handle, *parts)
-                return WHOLE
-            return "" if how == "empty" else str(job.workload[::-1])
+                packet = PacketType[f"WORK_{kind.upper()}"]
+                loop.call_soon_threadsafe(worker.send, packet, job.handle, *map(str, args))
+
+            job_of_tests = how, job.function, job.workload.encode(), tell
+            result = await asyncio.to_thread(perform, *job_of_tests, handle=job.handle)
+            return result.decode()
 
         return work
 

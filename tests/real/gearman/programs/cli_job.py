@@ -5,23 +5,16 @@ from __future__ import annotations
 import os
 import sys
 
-from tests.real.gearman.programs.peer import ran, until_allowed
+from tests.real.gearman.programs.peer import Failed, perform
 
-
-def main() -> None:
+if __name__ == "__main__":
     function, does = sys.argv[1:]
     workload = sys.stdin.buffer.read()
     out = os.dup(1)
     os.dup2(3, 1)  # what is said goes where the test listens, not into the result
-    if does == "wait":
-        until_allowed(function, workload)
-    ran(function, workload)
-    if does == "fail":
+    try:
+        result = perform(does, function, workload, lambda *part: None)
+    except Failed:
         sys.exit(1)
-    result = b"" if does == "empty" else workload[::-1]
     with open(out, "wb") as file:
         file.write(result)
-
-
-if __name__ == "__main__":
-    main()

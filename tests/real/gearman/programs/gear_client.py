@@ -8,19 +8,16 @@ from typing import Any
 
 import gear
 
-from tests.real.gearman.programs.peer import HOST, b64, obey, outcome, spec, tls
+from tests.real.gearman.programs.peer import HOST, b64, outcome, spec, tls
+from tests.real.programs.jobs import obey
 
-PRECEDENCE = {
-    None: gear.PRECEDENCE_NORMAL,
-    "high": gear.PRECEDENCE_HIGH,
-    "low": gear.PRECEDENCE_LOW,
-}
+PRECEDENCE = {p: getattr(gear, f"PRECEDENCE_{p.upper() or 'NORMAL'}") for p in ("", "high", "low")}
 
 
 class Job(gear.Job):  # type: ignore[misc]
     """A job that can be waited for; the library's own only changes."""
 
-    def __init__(self, name: str, arguments: bytes, unique: bytes | None = None) -> None:
+    def __init__(self, name: str, arguments: bytes, unique: bytes | None) -> None:
         super().__init__(name, arguments, unique)
         self.ended = threading.Event()
         self.told = threading.Event()
@@ -64,29 +61,27 @@ def main() -> None:
     client.setOption("exceptions")
     sent: dict[str, Job] = {}
 
-    def submit(function: str, workload: str, options: dict[str, str], background: bool) -> Job:
-        unique = options.get("unique")
-        job = Job(function, base64.b64decode(workload), unique.encode() if unique else None)
-        client.submitJob(job, background, PRECEDENCE[options.get("priority")], timeout=20)
+    def submit(
+        function: str, workload: str, unique: str = "", priority: str = "", **how: bool
+    ) -> Job:
+        job = Job(function, base64.b64decode(workload), unique.encode() or None)
+        client.submitJob(job, precedence=PRECEDENCE[priority], timeout=20, **how)
         return job
 
-    def do(function: str, workload: str, options: dict[str, str]) -> dict[str, object]:
-        job = submit(function, workload, options, background=False)
+    def do(*work: str, **options: Any) -> dict[str, object]:
+        return end(submit(*work, **options))
+
+    def end(job: Job) -> dict[str, object]:
         job.ended.wait()
         if job.exception is not None:
             return outcome("exception", exception=b64(job.exception), **job.heard)
-        if job.failure:
-            return outcome("fail", **job.heard)
-        return outcome("complete", job.result, **job.heard)
+        return outcome("fail" if job.failure else "complete", job.result, **job.heard)
 
-    def many(function: str, workloads: list[str], options: dict[str, str]) -> list[object]:
-        jobs = [submit(function, workload, options, False) for workload in workloads]
-        for job in jobs:
-            job.ended.wait()
-        return [outcome("complete", job.result) for job in jobs]
+    def many(function: str, workloads: list[str]) -> list[object]:
+        return [end(job) for job in [submit(function, each) for each in workloads]]
 
-    def background(function: str, workload: str, options: dict[str, str]) -> str:
-        job = submit(function, workload, options, background=True)
+    def background(*work: str, **options: Any) -> str:
+        job = submit(*work, **options, background=True)
         handle: str = job.handle.decode()
         sent[handle] = job
         return handle
@@ -106,7 +101,7 @@ def main() -> None:
         answer: bytes = request.response
         return answer.decode()
 
-    obey({"do": do, "many": many, "background": background, "status": status, "admin": admin})
+    obey(do, many, background, status, admin)
 
 
 if __name__ == "__main__":

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 import gear
 
-from tests.real.gearman.programs.peer import HOST, PARTS, WHOLE, ran, say, spec, tls, until_allowed
+from tests.real.gearman.programs.peer import HOST, Failed, perform, spec, tls
+from tests.real.programs.jobs import say
 
 
 def work(job: gear.WorkerJob, does: str) -> None:
+    def tell(kind: str, *args: int | str) -> None:
+        send = getattr(job, f"sendWork{kind.title()}")
+        send(*(each.encode() if isinstance(each, str) else each for each in args))
+
     if does == "wait":
         job.sendWorkStatus(1, 2)
-        until_allowed(job.name, job.arguments)
-    ran(
-        job.name,
-        job.arguments,
-        handle=job.handle.decode(),
-        unique=(job.unique or b"").decode("latin-1"),
-    )
-    if does == "fail":
+    facts = {"handle": job.handle.decode(), "unique": (job.unique or b"").decode("latin-1")}
+    try:
+        job.sendWorkComplete(perform(does, job.name, job.arguments, tell, **facts))
+    except Failed:
         job.sendWorkFail()
-    elif does == "raise":
+    except ValueError:
         job.sendWorkException(b"boom")
-    elif does == "progress":
-        tell = {
-            "status": lambda part: job.sendWorkStatus(*part),
-            "data": lambda part: job.sendWorkData(part.encode()),
-            "warning": lambda part: job.sendWorkWarning(part.encode()),
-        }
-        for kind, part in PARTS:
-            tell[kind](part)
-        job.sendWorkComplete(WHOLE.encode())
-    else:
-        job.sendWorkComplete(b"" if does == "empty" else job.arguments[::-1])
 
 
 class Worker(gear.Worker):  # type: ignore[misc]
@@ -42,7 +32,7 @@ class Worker(gear.Worker):  # type: ignore[misc]
         say("asleep")
 
 
-def main() -> None:
+if __name__ == "__main__":
     told = spec()
     worker = Worker(told["id"])
     worker.addServer(HOST, told["port"], **tls(told))
@@ -53,7 +43,3 @@ def main() -> None:
     while True:
         job = worker.getJob()
         work(job, told["functions"][job.name])
-
-
-if __name__ == "__main__":
-    main()

@@ -1,27 +1,22 @@
-"""What the Python programs share: how they are told what to be, and how they tell what they do."""
+"""What the Python programs share: what they are told to be, and the ways in which a function works."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
-import os
 import sys
-import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
+from tests.real.programs.jobs import say, until_exists
+
 HOST = "127.0.0.1"
-PARTS: tuple[tuple[str, Any], ...] = (
-    ("status", (1, 4)),
-    ("data", "part"),
-    ("warning", "careful"),
-    ("status", (3, 4)),
-)
-"""What a job that makes `progress` tells before its end, as far as its library can."""
-WHOLE = "whole"
-"""Its result."""
+_PROGRESS = (("status", 1, 4), ("data", "part"), ("warning", "careful"), ("status", 3, 4))
+
+
+class Failed(Exception):
+    """A job is to fail, and not by an exception."""
 
 
 def spec() -> Any:
@@ -33,22 +28,24 @@ def tls(told: Any) -> dict[str, str]:
     return {f"ssl_{name}": path for name, path in told.get("tls", {}).items()}
 
 
-def say(event: str, **facts: object) -> None:
-    """One line on standard output, in one write."""
-    os.write(1, json.dumps({"event": event, **facts}).encode() + b"\n")
-
-
-def ran(function: str, workload: bytes, **facts: object) -> None:
-    digest = hashlib.sha256(workload).hexdigest()
-    say("ran", function=function, digest=digest, **facts)
-
-
-def until_allowed(function: str, workload: bytes) -> None:
-    """Run until the test makes the file that is named in the workload."""
-    path = workload.decode()
-    say("started", function=function, path=path)
-    while not Path(path).exists():
-        time.sleep(0.02)
+def perform(
+    does: str, function: str, workload: bytes, tell: Callable[..., None], **facts: object
+) -> bytes:
+    """A job's result, or `Failed`, or `ValueError`; what it tells before, as far as its library can, goes to `tell`."""
+    if does == "wait":  # until the test makes the file that is named in the workload
+        path = workload.decode()
+        say("started", function=function, path=path)
+        until_exists(path)
+    say("ran", function=function, digest=hashlib.sha256(workload).hexdigest(), **facts)
+    if does == "fail":
+        raise Failed
+    if does == "raise":
+        raise ValueError("boom")
+    if does == "progress":
+        for part in _PROGRESS:
+            tell(*part)
+        return b"whole"
+    return b"" if does == "empty" else workload[::-1]
 
 
 def b64(data: bytes) -> str:
@@ -58,16 +55,3 @@ def b64(data: bytes) -> str:
 def outcome(kind: str, result: bytes = b"", **facts: object) -> dict[str, object]:
     """How a job went: `complete`, `fail` or `exception`, and what was heard before its end."""
     return {"outcome": kind, "result": b64(result), **facts}
-
-
-def obey(verbs: Mapping[str, Callable[..., Any]]) -> None:
-    """A line `[verb, ...args]` in, an answer out, until nobody asks any more."""
-    say("ready")
-    for line in sys.stdin:
-        verb, *args = json.loads(line)
-        try:
-            value = verbs[verb](*args)
-        except Exception as error:
-            say("answer", error=f"{type(error).__name__}: {error}")
-        else:
-            say("answer", value=value)

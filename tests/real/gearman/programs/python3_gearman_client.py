@@ -7,13 +7,16 @@ from typing import Any
 
 import python3_gearman
 
-from tests.real.gearman.programs.peer import HOST, b64, obey, outcome, spec
+from tests.real.gearman.programs.peer import HOST, b64, outcome, spec
+from tests.real.programs.jobs import obey
 
 PRIORITY = {
-    None: python3_gearman.PRIORITY_NONE,
-    "high": python3_gearman.PRIORITY_HIGH,
-    "low": python3_gearman.PRIORITY_LOW,
+    p: getattr(python3_gearman, f"PRIORITY_{p.upper() or 'NONE'}") for p in ("", "high", "low")
 }
+
+
+def text(workload: str) -> str:
+    return base64.b64decode(workload).decode()
 
 
 def main() -> None:
@@ -21,18 +24,11 @@ def main() -> None:
     client = python3_gearman.GearmanClient(address)
     sent: dict[str, Any] = {}
 
-    def submit(function: str, workload: str, options: dict[str, str], background: bool) -> Any:
-        return client.submit_job(
-            function,
-            base64.b64decode(workload).decode(),
-            unique=options.get("unique"),
-            priority=PRIORITY[options.get("priority")],
-            background=background,
-            wait_until_complete=not background,
-        )
+    def submit(function: str, workload: str, priority: str = "", **how: Any) -> Any:
+        return client.submit_job(function, text(workload), priority=PRIORITY[priority], **how)
 
-    def do(function: str, workload: str, options: dict[str, str]) -> dict[str, object]:
-        request = submit(function, workload, options, background=False)
+    def do(*work: str, **options: Any) -> dict[str, object]:
+        request = submit(*work, **options)
         # It keeps the last status only.
         last = request.status
         heard: dict[str, Any] = {
@@ -45,13 +41,13 @@ def main() -> None:
         assert request.state == python3_gearman.JOB_COMPLETE, request.state
         return outcome("complete", request.result.encode(), **heard)
 
-    def many(function: str, workloads: list[str], options: dict[str, str]) -> list[object]:
-        jobs = [{"task": function, "data": base64.b64decode(each).decode()} for each in workloads]
+    def many(function: str, workloads: list[str]) -> list[object]:
+        jobs = [{"task": function, "data": text(each)} for each in workloads]
         done = client.submit_multiple_jobs(jobs)
         return [outcome("complete", request.result.encode()) for request in done]
 
-    def background(function: str, workload: str, options: dict[str, str]) -> str:
-        request = submit(function, workload, options, background=True)
+    def background(*work: str, **options: Any) -> str:
+        request = submit(*work, **options, background=True, wait_until_complete=False)
         handle: str = request.job.handle
         sent[handle] = request
         return handle
@@ -63,7 +59,7 @@ def main() -> None:
     def admin(name: str, *args: Any) -> Any:
         return getattr(python3_gearman.GearmanAdminClient(address), name)(*args)
 
-    obey({"do": do, "many": many, "background": background, "status": status, "admin": admin})
+    obey(do, many, background, status, admin)
 
 
 if __name__ == "__main__":

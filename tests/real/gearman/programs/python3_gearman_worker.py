@@ -7,7 +7,8 @@ from typing import Any
 
 import python3_gearman
 
-from tests.real.gearman.programs.peer import HOST, PARTS, WHOLE, ran, say, spec, until_allowed
+from tests.real.gearman.programs.peer import HOST, perform, spec
+from tests.real.programs.jobs import say
 
 
 class Worker(python3_gearman.GearmanWorker):  # type: ignore[misc]
@@ -22,34 +23,18 @@ class Worker(python3_gearman.GearmanWorker):  # type: ignore[misc]
         return failed
 
 
-class Failed(Exception):
-    pass
-
-
 def does(how: str) -> Any:
     def work(worker: Worker, job: Any) -> str:
-        if how == "wait":
-            until_allowed(job.task, job.data.encode())
-        ran(job.task, job.data.encode(), handle=job.handle, unique=job.unique)
-        if how == "fail":
-            raise Failed
-        if how == "raise":
-            raise ValueError("boom")
-        if how == "progress":
-            for kind, part in PARTS:
-                if kind == "status":
-                    worker.send_job_status(job, *part)
-                elif kind == "data":
-                    worker.send_job_data(job, part)
-                else:
-                    worker.send_job_warning(job, part)
-            return WHOLE
-        return "" if how == "empty" else str(job.data[::-1])
+        def tell(kind: str, *args: object) -> None:
+            getattr(worker, f"send_job_{kind}")(job, *args)
+
+        facts = {"handle": job.handle, "unique": job.unique}
+        return perform(how, job.task, job.data.encode(), tell, **facts).decode()
 
     return work
 
 
-def main() -> None:
+if __name__ == "__main__":
     told = spec()
     worker = Worker([f"{HOST}:{told['port']}"])
     worker.set_client_id(told["id"])
@@ -57,7 +42,3 @@ def main() -> None:
         worker.register_task(name, does(how))
     say("ready")
     worker.work(poll_timeout=60.0)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,148 @@
+"""Leases: who holds which job, and until when. What follows when one ends is in `lifecycle.py`."""
+
+from __future__ import annotations
+
+from franca.core.backlog import Backlog
+from franca.core.changelog import LEASED
+from franca.core.errors import NotHeld
+from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
+from franca.core.queues import Queue
+from franca.core.shared import Part, Shared
+from franca.core.timers import Buckets
+
+KEEP = OnHangUp.KEEP
+LEASE_TICK_MS = 50
+
+
+class Leases(Part):
+    """All leases: how many, what their jobs take in memory, and when they end.
+
+    `bytes` counts jobs that wait behind a run too. `holders` are the open sessions whose leases end
+    with them, by name. `new` are leases that are not on the clock yet: most end before they are.
+    """
+
+    def __init__(self, shared: Shared, backlog: Backlog) -> None:
+        super().__init__(shared)
+        self.count = 0
+        self.bytes = 0
+        self.holders: dict[str, Session] = {}
+        self.ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
+        self.new: list[Job] = []
+        self._same_names = shared.index.same_names
+        self._begins = shared.watches.begins
+        self._backlog = backlog
+
+    def is_full(self) -> bool:
+        """Whether as many jobs run as may, or as memory has room for."""
+        limits = self._limits
+        return self.count >= limits.leased_jobs or self.bytes >= limits.leased_bytes
+
+    def grant(self, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
+        """Let a session hold a job that has been taken out of where it was.
+
+        Every lease begins here.
+        """
+        session = demand.session
+        job.state = LEASED
+        job.holder = session.holder
+        job.started_at = now
+        job.attempts += 1
+        policy = job.policy
+        bound = session.on_hang_up is not KEEP
+        lease_ms = policy.lease_ms
+        if demand.lease_ms is not None:
+            lease_ms = demand.lease_ms.get(job.queue, 0) or lease_ms
+        if lease_ms or not bound:
+            job.until = now + (lease_ms or self._limits.lease_ms)
+            self.new.append(job)
+        else:
+            job.until = NEVER
+        if bound:
+            session.leases[job.id] = job
+            job.bound = True
+        queue.leased += 1
+        self.count += 1
+        if job.id not in self._jobs:
+            self._index.hold(job)
+        size = len(job.body)
+        weight = job.weight
+        if size > self._limits.large_body_bytes:
+            self._backlog.large.add(job)
+            weight -= size
+        if policy.durable:  # as `Changelog.touch`, without a call: every job comes here
+            self._dirty[job.id] = job
+            self.bytes += weight
+        if self._same_names and job.name in self._same_names:
+            self._same_names[job.name].lease(job)
+        if self._begins and job.id in self._begins:
+            self._watches.tell_begun(job)
+        if queue.tail and queue.size <= self._limits.supply_jobs:
+            self._backlog.wants.supply_ready(queue)
+
+    def restore(self, job: Job, queue: Queue, now: Millis) -> None:
+        """Go on with a lease from before a restart.
+
+        One counted by a clock that has since been turned back is cut to its own length.
+        """
+        queue.leased += 1
+        self.count += 1
+        self.bytes += self.weight(job)
+        if job.until:
+            job.until = min(job.until, now + max(job.until - job.started_at, 0))
+            self.new.append(job)
+
+    def end(self, job: Job) -> None:
+        """Nobody holds a job any more; what becomes of it, and of its locks, is the caller's."""
+        self._by_name[job.queue].leased -= 1
+        self.count -= 1
+        if job.policy.durable:  # as `weight`, without a call: every job comes here
+            size = len(job.body)
+            self.bytes -= job.weight - size if size > self._limits.large_body_bytes else job.weight
+        if self._same_names:
+            self._index.end_run(job)
+        if job.timed:
+            job.timed = False
+            self.ends.discard(job, job.until // LEASE_TICK_MS)
+        if job.bound:
+            job.bound = False
+            session = self.holders.get(job.holder)
+            if session is not None:
+                session.leases.pop(job.id, None)
+
+    def weight(self, job: Job) -> int:
+        """What a running job counts for; large bodies and jobs of memory alone count elsewhere."""
+        if not job.policy.durable:
+            return 0
+        is_large = len(job.body) > self._limits.large_body_bytes
+        return job.weight - len(job.body) if is_large else job.weight
+
+    def check(self, job: Job, holder: str) -> None:
+        """`NotHeld` if somebody else holds the job, or nobody."""
+        if job.state is not LEASED or job.holder != holder:
+            raise NotHeld(f"job {job.id} is not held by {holder!r}")
+
+    def extend(self, job: Job, holder: str, until: Millis) -> None:
+        """Let a lease end later; it never ends earlier by this."""
+        self.check(job, holder)
+        if job.until and until > job.until:
+            if job.timed:
+                self.ends.discard(job, job.until // LEASE_TICK_MS)
+                self.ends.add(job, until)
+            job.until = until
+            self._changelog.touch(job)
+
+    def set_timers(self) -> None:
+        """Put leases on the clock that have lasted until now."""
+        for job in self.new:
+            if job.state is LEASED and job.until and not job.timed:
+                job.timed = True
+                self.ends.add(job, job.until)
+        self.new.clear()
+
+    def clear(self) -> None:
+        """Forget everything but who there is."""
+        for session in self.holders.values():
+            session.leases.clear()
+        self.ends.clear()
+        self.new.clear()
+        self.count = self.bytes = 0

@@ -1,0 +1,276 @@
+"""Queues: what is known of each, which there are, and which are forgotten."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable
+
+from franca.core.changelog import Changelog
+from franca.core.changes import QueueSetting
+from franca.core.errors import TooMuch
+from franca.core.keys import Keys
+from franca.core.limits import Limits
+from franca.core.model import NEVER, Demand, Job, Millis, QueueCount
+from franca.core.stubs import Stub
+from franca.core.window import Window, Windows
+
+QUEUE_BYTES = 2_400
+"""What a queue takes in memory beside its name, roughly."""
+QUEUES_OWN = 4
+"""The part of what queues may take that is theirs, however many keys there are."""
+TOO_MANY_QUEUES = "there are too many queues; try again when some are empty"
+CHECKS = 500
+CHECKS_MAX = 5_000
+"""Queues that are checked in one tick for being idle: more where there are many."""
+CHECKS_PER_NEW = 3
+"""And so many for each that came since the last tick. A queue that has nothing in it is forgotten
+at the second check, so names that come and go cannot outrun it."""
+
+
+def queue_bytes(name: str) -> int:
+    """What a queue of that name takes in memory, roughly."""
+    return QUEUE_BYTES + (len(name) if name.isascii() else 4 * len(name))
+
+
+class Queue(Window):
+    """One queue: its window, its counts, and the demands that wait for its jobs.
+
+    A queue is `listed` from its first job on; until then it exists only for those who wait.
+    `line` has the demands that are met next; where some go before others there is a line for each
+    of the `ranks`, and `line` is the highest one that is not empty. `sleepers` are only told that
+    there is work; `woken` counts those that were told and have not asked for a job yet. The
+    `light_sleepers` are told of every job, and not counted.
+    A pause that has an end is over at `paused_until`.
+    While it is `checked` it is looked at now and then; `idle_since` is when it was first found
+    to have no jobs, no workers and no settings.
+    `asked` is set while a demand found jobs in the backlog alone.
+    """
+
+    __slots__ = (
+        "asked",
+        "checked",
+        "dead",
+        "idle_since",
+        "leased",
+        "light_sleepers",
+        "line",
+        "listed",
+        "name",
+        "paused",
+        "paused_until",
+        "ranks",
+        "retrying",
+        "scheduled",
+        "servers",
+        "sleepers",
+        "supplying",
+        "woken",
+    )
+
+    def __init__(self, name: str, windows: Windows | None = None) -> None:
+        super().__init__(windows)
+        self.name = name
+        self.listed = False
+        self.checked = False
+        self.idle_since: Millis = NEVER
+        self.paused = False
+        self.paused_until: Millis = NEVER
+        self.asked = False
+        self.supplying = False
+        self.leased = 0
+        self.scheduled = 0
+        self.retrying = 0
+        self.dead = 0
+        self.servers = 0
+        self.woken = 0
+        self.line: OrderedDict[Demand, None] = OrderedDict()
+        self.ranks: dict[int, OrderedDict[Demand, None]] | None = None
+        self.sleepers: OrderedDict[Demand, None] = OrderedDict()
+        self.light_sleepers: dict[Demand, None] = {}
+
+    def add_demand(self, demand: Demand) -> None:
+        """Let a demand wait behind all others of its rank; higher ranks are met first."""
+        if demand.only_wake:
+            (self.light_sleepers if demand.wake_always else self.sleepers)[demand] = None
+        elif demand.ranks is None and self.ranks is None:
+            self.line[demand] = None
+        else:
+            rank = (demand.ranks or {}).get(self.name, 0)
+            if self.ranks is None:
+                self.ranks = {0: self.line}
+            self.ranks.setdefault(rank, OrderedDict())[demand] = None
+            self._find_line(self.ranks)
+
+    def drop_demand(self, demand: Demand) -> None:
+        """A demand waits no longer."""
+        if demand.only_wake:
+            self.sleepers.pop(demand, None)
+            self.light_sleepers.pop(demand, None)
+        elif self.ranks is None:
+            self.line.pop(demand, None)
+        else:
+            for line in self.ranks.values():
+                line.pop(demand, None)
+            self._find_line(self.ranks)
+
+    def _find_line(self, ranks: dict[int, OrderedDict[Demand, None]]) -> None:
+        for rank in [rank for rank, line in ranks.items() if rank and not line]:
+            del ranks[rank]
+        self.line = ranks[max((r for r in ranks if ranks[r]), default=0)]
+        if len(ranks) == 1:
+            self.ranks = None
+
+    def count_waiting(self, job: Job | Stub, step: int) -> None:
+        """A job waits for its time, or does no longer."""
+        if job.failures:
+            self.retrying += step
+        else:
+            self.scheduled += step
+
+    @property
+    def live(self) -> int:
+        """How many jobs are ready, waiting for their time, or run."""
+        return self.size + self.tail + self.leased + self.scheduled + self.retrying
+
+    def has_demands(self) -> bool:
+        """Whether anybody waits for its jobs."""
+        return bool(self.line or self.sleepers or self.light_sleepers)
+
+    def is_idle(self) -> bool:
+        """Whether it has no jobs, no workers, nobody who waits for it, and no settings."""
+        return not (
+            self.live
+            or self.dead
+            or self.paused
+            or self.servers
+            or self.woken
+            or self.has_demands()
+        )
+
+    def clear(self) -> None:
+        """Forget all jobs and settings; demands go on waiting."""
+        self.forget_all()
+        self.scheduled = self.retrying = self.dead = self.leased = 0
+        self.listed = self.paused = False
+        self.paused_until = NEVER
+
+
+class Queues:
+    """All queues by name, and what they take. Listed ones are checked now and then.
+
+    `bytes_max` and `keys_max` are what queues and keys may take: they share some of their room.
+    `supplied` has the queues whose windows the store has filled, the last one filled last. `idle`
+    is how many queues were found idle.
+    """
+
+    def __init__(self, limits: Limits, changelog: Changelog, keys: Keys) -> None:
+        self.by_name: dict[str, Queue] = {}
+        self.windows = Windows()
+        self.supplied: dict[Queue, None] = {}
+        self.bytes = 0
+        self.bytes_max = limits.queues_bytes
+        self.keys_max = limits.keyed_bytes
+        self.idle = 0
+        self._limits = limits
+        self._settings = changelog.settings
+        self._keys = keys
+        self._new = 0
+        self._checked: deque[Queue] = deque()
+
+    def listed(self, name: str) -> Queue:
+        """The queue of that name, made and listed if it is new."""
+        queue = self.get_or_make(name)
+        if not queue.listed:
+            queue.listed = True
+            self.save(queue)
+            if not queue.checked:
+                queue.checked = True
+                self._new += 1
+                self._checked.append(queue)
+        return queue
+
+    def list_all(self, *names: str) -> None:
+        """Have these queues listed: all, or none and `TooMuch` if there are too many."""
+        self.check_no_new(names)
+        for name in names:
+            self.listed(name)
+
+    def get_or_make(self, name: str) -> Queue:
+        """The queue of that name; one that nobody pushed to yet is not listed."""
+        queue = self.by_name.get(name)
+        if queue is None:
+            queue = self.by_name[name] = Queue(name, self.windows)
+            self.bytes += queue_bytes(name)
+        return queue
+
+    def save(self, queue: Queue) -> None:
+        """The store must hear of a queue's settings."""
+        self._settings[queue.name] = QueueSetting(queue.name, queue.paused, queue.paused_until)
+
+    def check_no_new(self, names: Iterable[str]) -> None:
+        """Refuse names of queues that there are not yet, while there are too many."""
+        if self.bytes >= self.bytes_max:
+            for name in names:
+                if name not in self.by_name:
+                    raise TooMuch(TOO_MANY_QUEUES)
+
+    def share_room(self) -> None:
+        """Queues beyond a quarter of what they may take share the room of keys with these."""
+        limits = self._limits
+        own = limits.queues_bytes // QUEUES_OWN
+        room = own + max(limits.keyed_bytes - self._keys.bytes, 0)
+        self.bytes_max = min(room, limits.queues_bytes)
+        self.keys_max = limits.keyed_bytes - max(self.bytes - own, 0)
+
+    def unlist(self, queue: Queue) -> None:
+        """Forget a queue that has nothing in it; demands for its jobs go on waiting."""
+        queue.listed = False
+        self._settings[queue.name] = None
+        self.drop_if_unused(queue)
+
+    def drop_if_unused(self, queue: Queue) -> None:
+        """Forget a queue that is not listed and that nobody waits for or serves."""
+        if not (queue.listed or queue.servers or queue.woken or queue.has_demands()):
+            del self.by_name[queue.name]
+            self.bytes -= queue_bytes(queue.name)
+            self._keys.forget_queue(queue.name)
+            self.supplied.pop(queue, None)
+
+    def is_overfull(self) -> bool:
+        """Whether windows that the store has filled must be emptied for the one it filled last."""
+        limits = self._limits
+        most = limits.window_bytes + limits.supply_bytes
+        return len(self.supplied) > 1 and self.windows.bytes_held > most
+
+    def unlist_idle(self, now: Millis) -> None:
+        """Check some of the listed queues, and forget those that have been idle for long."""
+        limits = self._limits
+        many = min(len(self._checked) // 4, CHECKS_MAX)
+        checks = max(CHECKS, CHECKS_PER_NEW * self._new, many)
+        self._new = 0
+        for _ in range(min(checks, len(self._checked))):
+            queue = self._checked.popleft()
+            if queue.idle_since and not (queue.listed and queue.is_idle()):
+                queue.idle_since = NEVER
+                self.idle -= 1
+            elif queue.idle_since and (
+                self.idle > limits.idle_queues or now - queue.idle_since > limits.idle_queue_ms
+            ):
+                self.idle -= 1
+                queue.checked = False
+                self.unlist(queue)
+                continue
+            elif not queue.idle_since and queue.listed and queue.is_idle():
+                queue.idle_since = now
+                self.idle += 1
+            queue.checked = queue.listed
+            if queue.listed:
+                self._checked.append(queue)
+
+    def counts(self) -> list[QueueCount]:
+        """How many jobs each queue has, by where they are."""
+        return [
+            QueueCount(q.name, q.scheduled, q.retrying, q.ready, q.leased, q.dead)
+            for q in self.by_name.values()
+            if q.listed
+        ]

@@ -1,0 +1,1 @@
+"""The beanstalkd protocol: lines of text with counted bodies, pure."""

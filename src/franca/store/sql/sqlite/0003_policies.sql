@@ -1,0 +1,2 @@
+-- Nothing is changed here. From this version on the column `paused` may have the moment at which a pause
+-- ends, and jobs may have policies that an older server does not know: it must not open the store.

@@ -1,0 +1,18 @@
+"""An engine, and one link to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from franca.protocols.conversation import Link
+from tests.engine.fixtures import Stage
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+@pytest.fixture
+def link(stage: Stage) -> Link:
+    return stage.open()

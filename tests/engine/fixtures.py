@@ -1,0 +1,146 @@
+"""An engine without sockets or disks, and a protocol of lines that is just enough to move it."""
+
+from __future__ import annotations
+
+from random import Random
+
+from franca.core.broker import Broker
+from franca.core.events import Event, Granted, Unmet
+from franca.core.limits import Limits
+from franca.core.model import Demand, Millis, NewJob, OnHangUp, Policy, Session
+from franca.engine.engine import Engine
+from franca.protocols.conversation import Conversation, Link, Peer
+from franca.protocols.service import Service
+
+T: Millis = 1_000_000_000
+PEER = Peer("127.0.0.1", local=True)
+
+
+class Lines:
+    """Cuts lines."""
+
+    def __init__(self) -> None:
+        self.data = b""
+
+    @property
+    def has_input(self) -> bool:
+        return b"\n" in self.data
+
+    @has_input.setter
+    def has_input(self, _: bool) -> None:
+        raise NotImplementedError
+
+    def feed(self, data: bytes) -> None:
+        self.data += data
+
+    def next_message(self, data: bytes = b"") -> str | None:
+        self.data += data
+        line, found, rest = self.data.partition(b"\n")
+        if not found:
+            return None
+        self.data = rest
+        return line.decode()
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+class Echo(Conversation):
+    """Lines in, lines out. `take` asks for a job and holds; `push` makes one; `bye` hangs up."""
+
+    def __init__(self, service: EchoService, link: Link) -> None:
+        super().__init__(link)
+        self.broker = service.broker
+        self.session = self.broker.open_session(link.id, OnHangUp.RETURN, self)
+        self.reader: Lines = Lines()
+        self.heard: list[str] = []
+        self.hung_up: list[bool] = []
+
+    def on_message(self, line: str, now: Millis) -> None:
+        self.heard.append(line)
+        if line == "push":
+            self.broker.submit(NewJob("q", "k", b"", Policy()), now)
+            self.link.write_after_commit(b"taken\n")
+        elif line == "take":
+            answer = self.broker.demand(Demand(self.session, ("q",), now + 1_000), now)
+            self.holding = answer is None
+            if isinstance(answer, Granted):
+                self.link.write_after_commit(b"given\n")
+        elif line == "bye":
+            self.link.close()
+        else:
+            self.link.write(line.encode() + b"\n")
+
+    def on_event(self, session: Session, event: Event, now: Millis) -> None:
+        self.resume()
+        if isinstance(event, Granted):
+            self.link.write_after_commit(b"given\n")
+        elif isinstance(event, Unmet):
+            self.link.write(b"none\n")
+
+    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
+        self.hung_up.append(undelivered)
+        self.broker.close_session(self.session, now)
+
+    def forget_unread(self) -> None:
+        self.reader.data = b""
+
+
+class EchoService(Service):
+    """Opens echoes, and counts what it is told."""
+
+    name = "echo"
+
+    def __init__(self, broker: Broker, limits: Limits) -> None:
+        self.broker = broker
+        self.limits = limits
+        self.ticks: list[Millis] = []
+        self.stopped = False
+
+    def open(self, link: Link, now: Millis) -> Conversation:
+        link.write(b"hello\n")
+        return Echo(self, link)
+
+    def tick(self, now: Millis) -> None:
+        self.ticks.append(now)
+
+    def stop(self, now: Millis) -> None:
+        self.stopped = True
+
+    def consumers(self) -> int:
+        return 3
+
+
+class Stage:
+    """An engine, and what its links have said."""
+
+    def __init__(self, **limits: int) -> None:
+        self.limits = Limits(**limits)
+        self.broker = Broker(self.limits, Random(1))
+        self.service = EchoService(self.broker, self.limits)
+        self.engine = Engine(self.broker, {"echo": self.service}, self.limits)
+        self._links = 0
+
+    def open(self, now: Millis = T) -> Link:
+        self._links += 1
+        link = self.engine.open_link("echo", f"l{self._links}", PEER, now)
+        self.said(link)
+        return link
+
+    def say(self, link: Link, text: str) -> None:
+        self.engine.received(link, text.encode())
+
+    def said(self, link: Link) -> str:
+        """What a link has to say; it is sent by this."""
+        text = b"".join(link.out).decode()
+        link.out.clear()
+        link.weighed = 0
+        link.bulky = False
+        link.after_commit = False
+        self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
+        return text
+
+
+def echo(link: Link) -> Echo:
+    assert isinstance(link.conversation, Echo)
+    return link.conversation

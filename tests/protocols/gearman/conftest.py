@@ -1,0 +1,32 @@
+"""A server that speaks Gearman, and peers of it; the worker can do "f"."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.protocols.gearman.puppet import Puppet, World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+def client(world: World) -> Puppet:
+    return world.connect()
+
+
+@pytest.fixture
+def peer(world: World) -> Puppet:
+    return world.connect()
+
+
+@pytest.fixture
+def admin(world: World) -> Puppet:
+    return world.connect()
+
+
+@pytest.fixture
+def worker(world: World) -> Puppet:
+    return world.worker("f")

@@ -1,0 +1,81 @@
+"""A server's clock, moved from outside.
+
+Under the tweak `moved-clock` the server's clock reads the machine's two clocks through a small shared file
+that says how far each is set forward. The product's own clock (`franca.node.clock`) stands between,
+unchanged: what is set here are the machine's clocks, as time itself or an administrator would.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import time
+from pathlib import Path
+
+TWEAK = "moved-clock"
+VARIABLE = "PROVE_CLOCK"
+SETTLED_S = 0.25
+"""Real time in which the server surely looks at its clock: it does so twenty times a second."""
+
+_BOTH = struct.Struct("=qq")  # how far ahead the monotonic and the wall clock are, in ns
+
+
+class WallClock:
+    """The harness's end: lets time pass, or sets the wall clock and lets none pass."""
+
+    def __init__(self, path: Path) -> None:
+        path.write_bytes(_BOTH.pack(0, 0))
+        self._path = path
+        self._shared = _open(path)
+        self.wall_ahead_s = 0.0
+        self._passed_s = 0.0
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What tells the server where the file is."""
+        return {VARIABLE: str(self._path)}
+
+    def wall(self) -> float:
+        """What the server's wall clock shows now, in seconds since 1970."""
+        return time.time() + self.wall_ahead_s
+
+    def pass_time(self, seconds: float) -> None:
+        """This much time is over, on both clocks, and the server has seen it."""
+        self._passed_s += seconds
+        self.set_wall(seconds)
+        time.sleep(SETTLED_S)
+
+    def set_wall(self, seconds: float) -> None:
+        """Somebody sets the wall clock forward by so much, or back; no time passes."""
+        self.wall_ahead_s += seconds
+        _BOTH.pack_into(self._shared, 0, _ns(self._passed_s), _ns(self.wall_ahead_s))
+
+
+class _MovedTime:
+    """The server's end: what its clock takes for the module `time`."""
+
+    def __init__(self, path: Path) -> None:
+        self._shared = _open(path)
+
+    def monotonic_ns(self) -> int:
+        ahead: int = _BOTH.unpack_from(self._shared, 0)[0]
+        return time.monotonic_ns() + ahead
+
+    def time_ns(self) -> int:
+        ahead: int = _BOTH.unpack_from(self._shared, 0)[1]
+        return time.time_ns() + ahead
+
+
+def moved(_: object) -> _MovedTime:
+    """The tweak: what a clock reads that follows the file which the environment names."""
+    return _MovedTime(Path(os.environ[VARIABLE]))
+
+
+def _open(path: Path) -> mmap.mmap:
+    with path.open("r+b") as file:
+        return mmap.mmap(file.fileno(), _BOTH.size)
+
+
+def _ns(seconds: float) -> int:
+    return round(seconds * 1e9)
