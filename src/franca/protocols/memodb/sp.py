@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import ByteBuffer, Gathering
+from franca.protocols.buffer import Gathering
 
 HELLO_OF_CLIENT: Final = b"\0SP\0\0\x30\0\0"
 HELLO_OF_SERVER: Final = b"\0SP\0\0\x31\0\0"
@@ -121,16 +121,17 @@ class Hello:
 class Inbox:
     """Cuts what a peer sends into messages, behind its hello.
 
-    `parts` is the message of which only a part has come, if there is one. While it `_is_empty` a
-    message that comes whole need not pass through the buffer.
+    `parts` is the message of which only a part has come, if there is one. While it `_is_plain`, the
+    next message begins at `_at` in `_data`.
     """
 
     def __init__(self, size_max: int, *, unix: bool) -> None:
         self.has_input = False
         self.parts: Parts | None = None
-        self._is_empty = False
+        self._is_plain = False
         self._is_greeted = False
-        self._buffer = ByteBuffer()
+        self._data = b""
+        self._at = 0
         self._size_max = size_max
         self._unix = unix
         self._head = _OVER_IPC.size if unix else LENGTH.size
@@ -138,24 +139,20 @@ class Inbox:
     def __len__(self) -> int:
         parts = self.parts
         # A length that came alone counts too: a message has begun.
-        return len(self._buffer) + (0 if parts is None else self._head + len(parts))
+        return len(self._data) - self._at + (0 if parts is None else self._head + len(parts))
 
     def feed(self, data: bytes) -> None:
         """Bytes came."""
-        self._is_empty = False
         self.has_input = True
         parts = self.parts
         if parts is not None and not parts.is_whole:
-            taken = parts.feed(data)
-            if taken == len(data):
-                self.has_input = parts.is_whole
-                return
-            data = data[taken:]
-        self._buffer.feed(data)
+            data = data[parts.feed(data) :]
+            self.has_input = parts.is_whole
+        self._data = self._data[self._at :] + data
+        self._at = 0
 
     def resume(self) -> None:
         """Read on, though no bytes came."""
-        self._is_empty = False
         self.has_input = True
 
     def cut(self, data: bytes = b"") -> bytes | Parts | Hello | None:
@@ -169,22 +166,21 @@ class Inbox:
                 return None
         message = self._cut() if self._is_greeted else self._take_hello()
         self.has_input = message is not None and self.has_more()
-        self._is_empty = self._is_greeted and not len(self)
+        self._is_plain = self._is_greeted and self.parts is None
         return message
 
     def has_more(self) -> bool:
         """Whether another message may be there."""
-        return len(self._buffer) > 0 if self.parts is None else self.parts.is_whole
+        return self._at < len(self._data) if self.parts is None else self.parts.is_whole
 
     def _take_hello(self) -> Hello | None:
         """What a peer says first, before any message; a WireError as soon as it is wrong."""
-        buffer = self._buffer
-        said = buffer.peek(min(len(buffer), len(HELLO_OF_CLIENT))) or b""
+        said = self._data[: len(HELLO_OF_CLIENT)]
         if not HELLO_OF_CLIENT.startswith(said):
             raise WireError("no-hello", "these bytes are not a request socket's")
         if said != HELLO_OF_CLIENT:
             return None
-        buffer.take(len(said))
+        self._at = len(said)
         self._is_greeted = True
         return Hello()
 
@@ -195,20 +191,18 @@ class Inbox:
                 return None
             self.parts = None
             return parts
-        head = self._buffer.peek(self._head)
-        if head is None:
+        data, start = self._data, self._at + self._head
+        if start > len(data):
             return None
-        if self._unix and head[0] != MESSAGE:
+        if self._unix and data[self._at] != MESSAGE:
             raise WireError("not-a-message", "a message on a unix socket begins with 01")
-        (size,) = LENGTH.unpack(head[-LENGTH.size :])
+        (size,) = length_at(data, start - LENGTH_BYTES)
         if size > SKIPPED_BYTES_MAX:
             raise WireError("too-long", f"a message of {size} bytes, at most {self._size_max}")
-        self._buffer.take(self._head)
+        end = start + size
         too_large = size > self._size_max
-        message = None if too_large else self._buffer.take(size)
-        if message is None:
+        if end > len(data) or too_large:
             parts = self.parts = Parts(size, too_large=too_large)
-            parts.feed(self._buffer.take(min(len(self._buffer), size)) or b"")
-            if parts.is_whole:
-                return self._cut()
-        return message
+            parts.feed(data[start:end])
+        self._data, self._at = data[end:], 0
+        return self._cut() if parts is not None else data[start:end]

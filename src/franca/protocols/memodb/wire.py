@@ -149,6 +149,7 @@ class MessageReader(Inbox):
         """Hand out a message once more, before all others; of one in parts, what has come."""
         if isinstance(message, Message):
             self._put_back = message
+            self._is_plain = False
         self.resume()
 
     def next_message(self, data: bytes = b"") -> Message | None:
@@ -156,21 +157,24 @@ class MessageReader(Inbox):
 
         A `WireError` as soon as it is plain that it is none at all.
         """
-        if data and self._is_empty:
-            # It came whole and alone, as nearly always: it is cut out of the bytes as they came.
-            head = self._head
-            size = len(data) - head
-            if (
-                0 <= size <= self._size_max
-                and length_at(data, head - LENGTH_BYTES)[0] == size
-                and not (self._unix and data[0] != MESSAGE)
-            ):
-                return self._message(data[head:])
+        if self._is_plain:
+            if data:
+                self._data, self._at = self._data[self._at :] + data, 0
+            data, start = self._data, self._at + self._head
+            have = len(data)
+            if start <= have and not (self._unix and data[self._at] != MESSAGE):
+                end = start + length_at(data, start - LENGTH_BYTES)[0]
+                if end <= have and end - start <= self._size_max:
+                    self.has_input = end < have
+                    self._data, self._at = (data, end) if end < have else (b"", 0)
+                    return self._message(data[start:end])
+            data = b""
         if self._put_back is not None:
             if data:
                 self.feed(data)
             message, self._put_back = self._put_back, None
             self.has_input = self.has_more()
+            self._is_plain = self.parts is None
             return message
         cut = self.cut(data)
         if isinstance(cut, bytes):
