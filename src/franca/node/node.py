@@ -182,8 +182,7 @@ class Node:
         waits = 0
         for link in speaking:
             out = link.out
-            connection = link.carrier
-            assert isinstance(connection, Connection)
+            connection: Connection = link.carrier
             if out:
                 data = out[0] if len(out) == 1 else said(out, is_bulky=link.bulky)
                 out.clear()

@@ -104,7 +104,7 @@ class Link:
     partial_bytes: int = 0
     weighed: int = 0
     weight: int = 0
-    carrier: object = None
+    carrier: Any = None
     conversation: Conversation = field(init=False)
 
     def write(self, data: bytes) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from operator import attrgetter
 
 import msgspec
 from msgspec.structs import asdict
@@ -41,13 +40,37 @@ class Ended(msgspec.Struct, array_like=True, gc=False):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Ended]).decode
-_kept = attrgetter(*Ended.__struct_fields__[:-2])
 
 
 def encode(jobs: Iterable[Job]) -> bytes:
     """One piece for all of them."""
-    body, result = slice(model.HISTORY_BODY_BYTES), slice(model.HISTORY_RESULT_BYTES)
-    return _encode([(*_kept(job), job.body[body], job.result[result]) for job in jobs])
+    body, result = model.HISTORY_BODY_BYTES, model.HISTORY_RESULT_BYTES
+    return _encode(
+        [
+            (
+                job.id,
+                job.queue,
+                job.kind,
+                job.name,
+                job.state + 0,  # an enum takes twice as long
+                job.origin,
+                job.media,
+                job.priority,
+                job.created_at,
+                job.ready_at,
+                job.started_at,
+                job.ended_at,
+                job.holder,
+                job.attempts,
+                job.failures,
+                job.losses,
+                job.attempt_log,
+                job.body[:body],
+                job.result[:result],
+            )
+            for job in jobs
+        ]
+    )
 
 
 def search(rows: Iterable[Row], query: JobQuery) -> list[Job]:

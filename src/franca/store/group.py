@@ -52,6 +52,8 @@ PIECE_BYTES = 1024 * 1024
 DROPPED_BYTES = 8 * 1024 * 1024
 """History that one group deletes, unless it adds more than that."""
 
+_encode = msgspec.msgpack.Encoder().encode
+
 Batch = tuple[str, Sequence[Row] | None]
 """A statement with its rows; one that has none, because it changes the schema, is run as it is."""
 
@@ -79,7 +81,6 @@ class GroupWriter:
         self.schema: dict[str, list[str]] = {}
         self._ended_count = self._last_ended = 0
         self._ended_pieces: deque[tuple[int, int, int]] = deque()
-        self._schedule_encoder = msgspec.msgpack.Encoder()
 
     def learn_ended(self, piece_id: int, count: int, size: int) -> None:
         """Know of a piece of history that was written before."""
@@ -117,7 +118,15 @@ class GroupWriter:
             self.tail_rows -= len(changes.gone_tail)
         if changes.ended and self._ended_jobs:
             self._remember_ended(changes.ended[-self._ended_jobs :], group)
-        self._settings(changes, group)
+        if changes.queues_saved or changes.queues_gone:
+            # `paused` is 0, 1, or the moment at which the pause ends.
+            paused = [(s.queue, s.until or int(s.paused)) for s in changes.queues_saved]
+            self._put("queues", paused, group)
+            self._drop("queues", "queue", [(name,) for name in changes.queues_gone], group)
+        if changes.schedules_saved or changes.schedules_gone:
+            rules = [(schedule.id, _encode(schedule)) for schedule in changes.schedules_saved]
+            self._put("schedules", rules, group)
+            self._drop("schedules", "id", [(name,) for name in changes.schedules_gone], group)
         self.learn_totals(changes.totals)
         group.append(self.totals_batch())
         return group
@@ -262,16 +271,6 @@ class GroupWriter:
             bytes_max -= size
         if last:
             group.append(("DELETE FROM ended WHERE id <= ?", ((last,),)))
-
-    def _settings(self, changes: Changes, group: list[Batch]) -> None:
-        encode = self._schedule_encoder.encode
-        # `paused` is 0, 1, or the moment at which the pause ends.
-        paused = [(s.queue, s.until or int(s.paused)) for s in changes.queues_saved]
-        self._put("queues", paused, group)
-        self._drop("queues", "queue", [(name,) for name in changes.queues_gone], group)
-        rules = [(schedule.id, encode(schedule)) for schedule in changes.schedules_saved]
-        self._put("schedules", rules, group)
-        self._drop("schedules", "id", [(name,) for name in changes.schedules_gone], group)
 
     def _put(self, table: str, rows: Sequence[Row], group: list[Batch]) -> None:
         if rows:
