@@ -56,6 +56,14 @@ class Connection(asyncio.Protocol):
     socket: asyncio.Transport
     transport: asyncio.Transport
 
+    # Several are read and set for every message, which takes longer in a dictionary.
+    __slots__ = (
+        "_backlog", "_behind", "_blocked", "_closed", "_direct_bytes", "_full", "_held",
+        "_is_secure", "_lending", "_longest", "_node", "_own_bytes", "_peer", "_service", "_take",
+        "burst_bytes", "is_gathering", "is_leaving", "link", "needs_disk", "piled_bytes", "socket",
+        "transport", "waits_for",
+    )  # fmt: skip
+
     def __init__(
         self,
         node: Node,

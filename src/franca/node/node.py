@@ -179,6 +179,7 @@ class Node:
         """Send what needs no disk, and keep the rest for the commit that it needs."""
         speaking = self.engine.speaking
         needed = self._needed_group()
+        number, wait = (0, None) if needed is None else (needed.number, needed.said.append)
         waits = 0
         for link in speaking:
             out = link.out
@@ -190,12 +191,12 @@ class Node:
                 link.weighed = 0
                 if link.after_commit:
                     link.after_commit = False
-                    if needed is not None:
-                        needed.said.append((connection, data))
+                    if wait is not None:
+                        wait((connection, data))
                         size = len(data) if data.__class__ is bytes else size_of(data)
                         waits += size
                         connection.piled_bytes += size
-                        connection.waits_for = needed.number
+                        connection.waits_for = number
                         connection.needs_disk = True
                         continue
                 connection.needs_disk = False
