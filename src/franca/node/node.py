@@ -185,7 +185,7 @@ class Node:
             out = link.out
             connection: Connection = link.carrier
             if out:
-                data = out[0] if len(out) == 1 else said(out, is_bulky=link.bulky)
+                data = out[0] if len(out) == 1 else said(out, link.bulky)
                 out.clear()
                 link.bulky = False
                 link.weighed = 0

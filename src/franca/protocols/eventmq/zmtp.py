@@ -195,13 +195,14 @@ class FrameReader:
 
     def next_message(self, data: bytes = b"") -> Message | None:
         """The next whole message or command; None until more bytes come."""
-        if data:
-            if self._greeted and not self._data and self.partial is None:
-                message = self._cut(data, 0)  # it came alone, as nearly always
-                if message is not None:
-                    return message
-            else:
-                self.feed(data)
+        if self._greeted and self.partial is None:
+            if data:
+                self._data, self._at = self._data[self._at :] + data, 0
+            message = self._cut(self._data, self._at)
+            if message is not None:
+                return message
+        elif data:
+            self.feed(data)
         while self.has_input:
             if not self._greeted:
                 message = self._greet(self._data)
@@ -241,7 +242,6 @@ class FrameReader:
                 frames = self._usual_frames[:]
                 at += len(self._usual)
         last = end - 1
-        append = frames.append
         while at < last:
             flags = data[at]
             if flags <= MORE:
@@ -258,10 +258,11 @@ class FrameReader:
                     self._advance(data, stop)
                     return Command(data[start:stop])
                 flags &= MORE
-            append(data[start:stop])
+            frames.append(data[start:stop])
             at = stop
             if not flags:
-                self._advance(data, at)
+                self.has_input = at < end  # as `_advance`, without a call
+                self._data, self._at = (data, at) if at < end else (b"", 0)
                 return self._finish(frames) if begun or len(frames) > FRAMES_MAX else frames
         self._frames = _counted(frames)
         if self.partial is None:
@@ -294,12 +295,8 @@ class FrameReader:
 
     def _advance(self, data: bytes, at: int) -> None:
         """Go on at that place; nothing that was read is kept until more comes."""
-        if at < len(data):
-            self._data, self._at = data, at
-            self.has_input = True
-        elif self.has_input:
-            self._data, self._at = b"", 0
-            self.has_input = False
+        self.has_input = at < len(data)
+        self._data, self._at = (data, at) if self.has_input else (b"", 0)
 
     def _end_partial(self, partial: Gathering) -> Message | None:
         """Put the partial frame, which is whole, where it belongs."""
