@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from tests.prove.fuzz import Stage
-from tests.prove.fuzzing import of
+from tests.prove.hostile import of
 from tests.support.protocols import PROTOCOLS
 
 

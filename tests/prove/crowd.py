@@ -24,10 +24,9 @@ from random import Random
 import msgspec
 
 from tests.prove import hostile
-from tests.prove.fuzzing import RAW, of
-from tests.prove.fuzzing.spoil import spoiled_bytes, spoiled_message
 from tests.prove.harness import SideProcess
-from tests.prove.hostile.raw import Raw
+from tests.prove.hostile.play import Raw
+from tests.prove.hostile.spoil import spoiled_bytes, spoiled_message
 from tests.support.protocols import PROTOCOLS
 
 HOARD = "hoard"
@@ -81,18 +80,17 @@ class Peer(threading.Thread):
         self.port = order.ports[protocol]
         self.pace = order.pace / _PEERS
         self.rng = Random(seed)
-        self.seeds = of(protocol)
-        self.probe = hostile.of(protocol).PROBE
+        self.hostility = hostile.of(protocol)
         self.sent = self.past = 0
         self.fault = ""
-        self._harm = re.compile(self.probe.harm, re.DOTALL)
+        self._harm = re.compile(self.hostility.harm, re.DOTALL)
         self._halves: deque[Raw] = deque(maxlen=_HALVES)
         self._messages = [
             message
-            for exchange in self.seeds.exchanges
+            for exchange in self.hostility.exchanges
             for step in exchange
             for message in step.messages
-            if message[:1] != (RAW,) or len(message) != 2
+            if message[:1] != (hostile.RAW,) or len(message) != 2
         ]
 
     def run(self) -> None:
@@ -110,15 +108,15 @@ class Peer(threading.Thread):
 
     def _greeted(self, timeout: float = _ANSWER_S) -> Raw:
         peer = Raw(self.port, timeout)
-        peer.send(self.probe.hello)
+        peer.send(self.hostility.hello)
         return peer
 
     def _say_last(self, peer: Raw, count: int) -> None:
         """Say the last word behind so many messages; they got past the reader if it is answered."""
         self.sent += count
         del peer.heard[:]
-        peer.send(self.probe.last)
-        peer.read_until(self.probe.answer)
+        peer.send(self.hostility.last)
+        peer.read_until(self.hostility.answer)
         self.past += count
 
     def _message(self) -> bytes:
@@ -126,8 +124,8 @@ class Peer(threading.Thread):
         while True:
             message = self.rng.choice(self._messages)
             if self.rng.random() < 0.5:
-                message = spoiled_message(message, self.seeds.values, self.rng)
-            data = self.seeds.encode(message)
+                message = spoiled_message(message, self.hostility.values, self.rng)
+            data = self.hostility.encode(message)
             if self.protocol == "gearman":
                 # A handle as the server makes them, of some job or other.
                 handle = f"H:{socket.gethostname()}:{self.rng.randrange(1, 50_000)}"
@@ -154,7 +152,7 @@ class Peer(threading.Thread):
         deaf = self.rng.random() < 0.2
         count = 300 if deaf else 1_000
         with self._greeted(_FLOOD_S) as peer:
-            peer.send(self.probe.small * count)
+            peer.send(self.hostility.small * count)
             if deaf:
                 self.sent += count
             else:
@@ -163,7 +161,7 @@ class Peer(threading.Thread):
     def _shout(self) -> None:
         """One large job, or one that is never finished, or one that is far too large."""
         size = self.rng.choice((100_000, 1 << 20, 6 << 20))
-        data = self.probe.large(b"x" * size)
+        data = self.hostility.large(b"x" * size)
         with self._greeted(_FLOOD_S) as peer:
             if self.rng.random() < 0.5:
                 peer.send(data)
@@ -186,11 +184,11 @@ class Peer(threading.Thread):
 
     def _mistake_the_door(self) -> None:
         """Words of another protocol, or noise."""
-        other = hostile.of(self.rng.choice(PROTOCOLS)).PROBE.hello
+        other = hostile.of(self.rng.choice(PROTOCOLS)).hello
         words = (
             other,
             self.rng.randbytes(200),
-            *hostile.FIRST_WORDS.values(),
+            *hostile.FIRST_WORDS,
             b"\0" * 500,
             b"x" * _PIECE,
         )
@@ -203,7 +201,7 @@ class Peer(threading.Thread):
 
 def _hoard(order: Order) -> None:
     """Fill a queue with large jobs now and then, and ask for one of them."""
-    probe, queue = hostile.of("faktory").PROBE, HOARD.encode()
+    probe, queue = hostile.of("faktory"), HOARD.encode()
     head = b'PUSH {"jid":"hoard-%08d","jobtype":"x","queue":"%b","args":["'
     while order.hoard:
         with suppress(OSError), Raw(order.ports["faktory"]) as peer:

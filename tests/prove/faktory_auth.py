@@ -18,7 +18,7 @@ import pyfaktory
 
 from tests.prove.harness import Options, Result
 from tests.prove.observe import errors_logged
-from tests.prove.tables import tables
+from tests.prove.tables import Tables
 from tests.support.faktory import Faktory, compact, password_hash
 from tests.support.server import HOST, Server
 
@@ -109,7 +109,7 @@ def _downgrades(port: int, *, strict: bool) -> int:
 def _odd(port: int) -> int:
     """Odd values for a hash: how many were answered otherwise than by a refusal or a closed door."""
     wrong = 0
-    for odd, (v, rounds) in product(tables(__file__)["hashes"], ((2, None), (1, 1))):
+    for odd, (v, rounds) in product(Tables(__file__)["hashes"], ((2, None), (1, 1))):
         with _greeted(port) as greeting:
             right = greeting.hash_of(_PASSWORD, rounds).upper().encode()
             line = b'HELLO {"v":%d,"pwdhash":%b}' % (v, odd.replace(b"H", right))

@@ -1,6 +1,6 @@
 """T16: whatever is said to a protocol, nothing breaks, nothing hangs, and it does not matter how the bytes were cut.
 
-For so many seconds and each protocol, good exchanges (`fuzzing/`) are spoiled and played to the whole engine without
+For so many seconds and each protocol, good exchanges (`hostile/`) are spoiled and played to the whole engine without
 its sockets: once in one piece; once cut anywhere, which must make no difference; and once piece by piece, so that all
 others act in between, or nobody, and then it must not either. Often peers of another protocol take part, spoiled or not, and
 the jobs of all lie in one queue; what is heard then is not compared. A spoiled exchange that is answered as none was before is spoiled further. After each, all
@@ -14,6 +14,7 @@ import signal
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -28,9 +29,9 @@ from franca.core.model import Millis, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
-from tests.prove.fuzzing import Exchange, Seeds, of, split
-from tests.prove.fuzzing.spoil import spoiled, visited
 from tests.prove.harness import Options, Result, Tally
+from tests.prove.hostile import Exchange, of
+from tests.prove.hostile.spoil import spoiled, visited
 from tests.prove.mutants import BUGS, plant
 from tests.sim import checks
 from tests.sim.disk import Disk
@@ -88,7 +89,7 @@ class Stage:
         self.broker = Broker(limits, Random(1))
         self.disk = Disk()
         self.services: dict[str, Service] = {}
-        for protocol in sorted({split(step.link)[0] for step in exchange}):
+        for protocol in sorted({step.protocol for step in exchange}):
             self.services |= listeners(protocol, self.broker, Random(1))
         self.engine = Engine(self.broker, self.services, limits)
         self.heard = Heard()
@@ -102,9 +103,9 @@ class Stage:
             if step.pass_ms:
                 self._pass(step.pass_ms)
             link = self._link(step.link)
-            seeds = seeds_of(step.link)
-            data = b"".join(map(seeds.encode, step.messages))
-            data = seeds.fill(self.services[link.protocol], data)
+            hostility = of(step.protocol)
+            data = b"".join(map(hostility.encode, step.messages))
+            data = hostility.fill(self.services[link.protocol], data)
             for piece in _cut(data, cuts):
                 self.engine.received(link, piece)
                 self._bytes_said += len(piece)
@@ -128,8 +129,8 @@ class Stage:
 
     def _link(self, name: str) -> Link:
         if name not in self._links:
-            protocol, own = split(name)
-            listener = seeds_of(name).links.get(own, protocol)
+            protocol, _, own = name.partition("/")
+            listener = of(protocol).links.get(own, protocol)
             peer = Peer("127.0.0.1", local=True)
             self._links[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
             self.heard.said[name] = bytearray()
@@ -178,10 +179,6 @@ class Stage:
             # A lease may outlive its worker's connection: until it ends the result may still come.
             assert self.broker.jobs[job_id].state is State.LEASED, "watched by nobody"
         checks.after_step(self, self.now, wall_jumped=False)
-
-
-def seeds_of(link: str) -> Seeds:
-    return of(split(link)[0])
 
 
 def _cut(data: bytes, cuts: Random | None) -> list[bytes]:
@@ -279,7 +276,7 @@ def _try(
         alone = len({step.link for step in exchange}) == 1
         # Some read several messages before others hear of the first: then it matters to a worker of
         # another protocol, which asks for its next job as soon as it hears of one.
-        mixed = len({split(step.link)[0] for step in exchange}) > 1
+        mixed = len({step.protocol for step in exchange}) > 1
         slow = Stage(exchange, _UNSHARED if alone else _SHARED)
         heard_slow = slow.play(Random(rng.random()), slowly=True)
         for stage in (whole, cut, slow):
@@ -345,7 +342,12 @@ def _where(error: BaseException) -> str:
 
 def _sorted(heard: Heard) -> dict[str, list[bytes]]:
     """What each link was told; what was not asked for may come a little sooner or later."""
-    return {n: sorted(seeds_of(n).answers(bytes(said))) for n, said in heard.said.items()}
+    return {n: sorted(_answers(n, bytes(said))) for n, said in heard.said.items()}
+
+
+def _answers(link: str, said: bytes) -> Iterator[bytes]:
+    hostility = of(link.partition("/")[0])
+    return (hostility.compared or hostility.said)(said)
 
 
 def _forgive(one: list[bytes], other: list[bytes]) -> None:

@@ -5,13 +5,12 @@ Of each protocol hundreds of malformed frames, some that never end, and some tha
 hung up on at its first line, half a message and then silence after a while.
 """
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 from tests.prove import hostile
 from tests.prove.harness import Options, Result, Tally, limits
-from tests.prove.hostile import FRAME_BYTES, SILENT_S, Heavy
+from tests.prove.hostile import FRAME_BYTES, Heavy, Hostility
+from tests.prove.hostile.play import SILENT_S, endless, play, play_heavy, silences, stays
 from tests.prove.observe import Memory, errors_logged
 from tests.prove.witness import Witness
 from tests.support.faktory import Faktory
@@ -41,23 +40,23 @@ class Trial:
         self.rss_growth_mib = self.heavy_peak_mib = self.worst_ms = 0.0
 
     def small_frames(self, protocol: str) -> None:
-        port = self.server.ports[protocol]
+        port, hostility = self.server.ports[protocol], hostile.of(protocol)
         short = self.options.short and protocol != PROTOCOLS[0]
-        table = hostile.cases(protocol, self.options.seed)[: _CASES_SHORT if short else None]
-        for case in table[:_WARM]:
-            hostile.play(protocol, port, case)
-        silences = hostile.silences(protocol, port)
+        cases = hostility.shuffled_cases(self.options.seed)[: _CASES_SHORT if short else None]
+        for case in cases[:_WARM]:
+            play(hostility, port, case)
+        silent = silences(hostility, port)
         with Memory(self.server) as memory, ExitStack() as open_still:
-            for case in table:
-                self._note(f"{protocol}, {case}", hostile.play(protocol, port, case))
+            for case in cases:
+                self._note(f"{protocol}, {case}", play(hostility, port, case))
             for _ in range(_STRANGERS):
-                open_still.enter_context(hostile.endless(protocol, port, known=False))
+                open_still.enter_context(endless(hostility, port, known=False))
             growth_mib = max(memory.peak_mib, memory.growth_mib())
             self.rss_growth_mib = max(self.rss_growth_mib, growth_mib)
-        self.tally["cases"] += len(table) + _STRANGERS
-        for name, silent in silences.items():
-            wrong = "not hung up on" if hostile.stays(silent) else ""
-            self._note(f"{protocol}, silence after {name}", wrong)
+        self.tally["cases"] += len(cases) + _STRANGERS
+        for begun, peer in silent.items():
+            wrong = "not hung up on" if stays(peer) else ""
+            self._note(f"{protocol}, silence after {begun!r}", wrong)
         with Faktory(self.server.port) as client:
             heard = "smuggled" in client.hello().info()["faktory"]["queues"]
             self._note(protocol, "a web page was heard" if heard else "")
@@ -65,13 +64,13 @@ class Trial:
         self._note_wait(f"{protocol}, small frames", self._waited(protocol))
 
     def large_frames(self, protocol: str) -> None:
-        port = self.server.ports[protocol]
-        for heavy in hostile.of(protocol).heavies(short=self.options.short):
+        port, hostility = self.server.ports[protocol], hostile.of(protocol)
+        for heavy in hostility.heavies(short=self.options.short):
             name = f"{protocol}, {heavy.name}"
-            worst_ms, peak_mib, wrong = self._one_large(protocol, heavy)
+            worst_ms, peak_mib, wrong = self._one_large(name, port, hostility, heavy)
             if worst_ms > _WORST_MAX_MS:
                 # A pause may be the machine's; then it does not come twice.
-                worst_ms = min(worst_ms, self._one_large(protocol, heavy)[0])
+                worst_ms = min(worst_ms, self._one_large(name, port, hostility, heavy)[0])
             self.tally["cases"] += 1
             self._note(name, wrong)
             if peak_mib > _HEAVY_MAX_MIB:
@@ -79,16 +78,18 @@ class Trial:
             self.heavy_peak_mib = max(self.heavy_peak_mib, peak_mib)
             self._note_wait(name, worst_ms)
         self.tally["cases"] += 1
-        with Memory(self.server) as memory, hostile.endless(protocol, port, known=True):
+        with Memory(self.server) as memory, endless(hostility, port, known=True):
             self.heavy_peak_mib = max(self.heavy_peak_mib, memory.peak_mib)
 
-    def _one_large(self, protocol: str, heavy: Heavy) -> tuple[float, float, str]:
+    def _one_large(
+        self, name: str, port: int, hostility: Hostility, heavy: Heavy
+    ) -> tuple[float, float, str]:
         """How long the good client waited, how much memory it took, and what was wrong."""
         with Memory(self.server) as memory:
-            wrong = hostile.play_heavy(protocol, self.server.ports[protocol], heavy)
+            wrong = play_heavy(hostility, port, heavy)
         with Faktory(self.server.port, timeout=60.0) as client:
             client.hello().queue("REMOVE", ["hostile"])
-        return self._waited(f"{protocol}, {heavy.name}"), memory.peak_mib, wrong
+        return self._waited(name), memory.peak_mib, wrong
 
     def _waited(self, name: str) -> float:
         """The longest that the good client has waited since this was asked last; it must see no fault."""

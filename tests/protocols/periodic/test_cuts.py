@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from tests.prove.fuzz import Stage
-from tests.prove.fuzzing import Step
+from tests.prove.hostile import Step
 
 SUBMIT = (b"0001", b"\r", b"\x01q\x01m" + bytes(13))
 CAN_DO = (b"0001", b"\x07", b"\x01q")

@@ -1,34 +1,60 @@
-"""Input that no good client sends, one module of tables per protocol, and what must come of it.
+"""What no good client sends, and good exchanges for a fuzzer to spoil: a module and a text for each protocol.
 
-`CLOSED`: the server hangs up at once and says no more than its greeting, or why. `REFUSED`: one error.
-`ANSWERED`: one well-formed answer, whichever, or none where a message has none; what follows on the same connection
-is then answered too. `EITHER`: answered, or closed. Jobs that cases make are in the queue `hostile`; nothing that
-a web page would like to be heard may ever make one in `smuggled`.
+The module says how messages are written and answers are read. All else are tables of the text (`tests/prove/tables.py`),
+whose rows are messages; behind `raw` stand bytes that are sent as they are.
+
+| table | what is in it |
+|---|---|
+| probe | what a known client says first, and last; a small message; one that makes a job with a `{body}` |
+| closed, refused, answered, either | cases, by what must come of them; with `stranger` before it, of a client that said no hello; behind a `+`, what follows each of them |
+| silences | half a message, and then nothing: to be hung up on after a while, and not before |
+| endless | what a stranger and a known client begin to say, without an end until the server has had enough |
+| heavy | `name = 1000 * message`: cheap to send and dear to take apart; with `closed` behind it, the server hangs up; with `long` before it, not in a short run |
+| exchange 1, ... | a good exchange; a row is a step: its link, perhaps the milliseconds that pass before it, and messages |
+| values | parts of messages that no good client says, for the fuzzer |
+
+Closed: the server hangs up at once and says no more than its greeting, or why. Refused: one error. Answered: one
+well-formed answer, whichever, or none where a message has none; what follows on the same connection is then answered
+too. Either: answered, or closed. Jobs of cases are in the queue `hostile`, those of exchanges in `q`; nothing that a web
+page would like to be heard may ever make one in `smuggled`.
 """
-
-from __future__ import annotations
 
 import importlib
 import ssl
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from itertools import product
+from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
 
-from tests.prove.hostile.raw import PATIENCE_S, Raw, flood
+from franca.protocols.service import Service
+from tests.prove.tables import Tables, Words, is_numbered, numbered, split
 
-CLOSED, REFUSED, ANSWERED, EITHER = "closed", "refused", "answered", "either"
-
+CLOSED, REFUSED, ANSWERED, EITHER = _OUTCOMES = ("closed", "refused", "answered", "either")
 FRAME_BYTES = 8 << 20
-"""As large as a frame may be while this lasts."""
-SILENT_S = 2.0
-"""As long as half a message may wait for its other half."""
-AT_ONCE_S = 1.0
-"""By then whoever is hung up on at once has noticed."""
-_ENDLESS_BYTES = 32 << 20
-_CHUNK = 1 << 20
+"""As large as a frame may be while this lasts; the texts rely on it."""
+RAW = b"raw"
+"""The first part of a message whose other parts are sent as they are."""
+
+Message = tuple[bytes, ...]
+
+
+class Step(NamedTuple):
+    """Messages that are said in one go. Links are opened when they first speak."""
+
+    link: str
+    messages: tuple[Message, ...]
+    pass_ms: int = 0
+    """Time that passes before it."""
+
+    @property
+    def protocol(self) -> str:
+        """Of a link of one of several protocols, which is called `protocol/name`."""
+        return self.link.partition("/")[0]
+
+
+Exchange = tuple[Step, ...]
 
 
 class Case(NamedTuple):
@@ -36,53 +62,116 @@ class Case(NamedTuple):
 
     data: bytes
     outcome: str
-    known: bool = True
-    name: str = ""
+    known: bool
 
     def __str__(self) -> str:
-        return self.name or repr(self.data[:60])
+        return repr(self.data[:60])
 
 
-def each(
-    outcome: str, data: Iterable[bytes] | Mapping[str, bytes], *, known: bool = True
-) -> Iterator[Case]:
-    """A case for each of them, with the names that they have."""
-    named = data.items() if isinstance(data, Mapping) else (("", one) for one in data)
-    return (Case(one, outcome, known, name) for name, one in named)
+class Heavy(NamedTuple):
+    """Messages, and how often each is sent. `closes`: the server hangs up on it."""
+
+    name: str
+    messages: list[tuple[bytes, int]]
+    closes: bool
 
 
-def noise(rng: Random, *sizes: int) -> bytes:
-    return rng.randbytes(rng.choice(sizes))
+@dataclass
+class Hostility:
+    """What a protocol's module offers.
 
+    `said` cuts all that the server said into messages, or raises `ValueError`; `answer` is what a known client's last
+    word is answered with. A message that begins with one of `errors` is an error; where there are any, whoever is hung
+    up on hears nothing else. `halves_wait`: what may be answered or closed may also be half a message, which waits for
+    its other half. `counts`: every message has one answer, of which so many `greetings` are not counted, and an error
+    may be the last word. What fits the pattern `harm` hurts neighbours by what it means.
+    """
 
-# -- what arrives at a listener by mistake or by malice: web pages, and clients of something else -----
+    tables: Tables
+    write: Callable[..., Message]
+    """A message of its words: a tuple of parts, so that one of them can be spoiled and all the rest stays sound."""
+    frame: Callable[[Message], bytes]
+    """The bytes of a message, sound or not, that is not sent as it is."""
+    said: Callable[[bytes], Iterator[bytes]]
+    answer: bytes
+    errors: tuple[bytes, ...] = ()
+    halves_wait: bool = False
+    counts: bool = False
+    greetings: int = 0
+    harm: bytes = b"$^"
+    compared: Callable[[bytes], Iterator[bytes]] | None = None
+    """What was said, but for what may depend on how the input was cut."""
+    links: Mapping[str, str] = field(default_factory=dict)
+    """On which listener a link is opened, where it is not called as its protocol."""
+    fill: Callable[[Service, bytes], bytes] = lambda service, data: data
+    """The same with what only the running server can know; mostly clients choose all names themselves."""
 
-_VERBS = b"GET POST PUT HEAD OPTIONS DELETE PATCH CONNECT".split()
-_TARGETS = b"/ /?q=HELLO * http://127.0.0.1/ {}".split()
-_HEAD = b"\r\nHost: 127.0.0.1\r\nContent-Type: text/plain\r\n\r\n"
+    def __post_init__(self) -> None:
+        probe = list(map(split, self.tables["probe"]))
+        self.hello, self.last, self.small = map(self.written, probe[:3])
+        (self._large,) = probe[3]
+        self.values = self.tables["values"]
+        names = [name for name in self.tables.names if name.startswith("exchange ")]
+        self.exchanges = [tuple(map(self._step, self.tables[name])) for name in names]
 
+    def message(self, words: Words) -> Message:
+        return tuple(words) if words[0] == RAW else self.write(*words)
 
-def web_pages(smuggled: bytes, *verbs: bytes) -> Iterator[Case]:
-    """A browser's requests, with something behind them that must not be heard."""
-    heads = [b"%b %b HTTP/1.1" % line + _HEAD for line in product((*_VERBS, *verbs), _TARGETS)]
-    heads += [b"POST / HTTP/1.1\n\n", b"GET /\r\n"]
-    heads += [b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"]
-    return each(CLOSED, (head + smuggled for head in heads), known=False)
+    def encode(self, message: Message) -> bytes:
+        return b"".join(message[1:]) if message[:1] == (RAW,) else self.frame(message)
 
+    def written(self, messages: list[Words]) -> bytes:
+        return b"".join(self.encode(self.message(words)) for words in messages)
 
-FIRST_WORDS: dict[str, bytes] = {
-    "ssh": b"SSH-2.0-OpenSSH_9.2", "redis": b"*1\r\n$4\r\nPING", "smtp": b"EHLO me",
-    "gearman": b"\0REQ\0\0\0\x10\0\0\0\0", "proxy": b"PROXY TCP4 1.1.1.1 2.2.2.2 1 2", "memcached": b"stats",
-    "postgres": b"\0\0\0\x08\x04\xd2\x16\x2f", "http2": b"PRI * HTTP/2.0\r\n\r\nSM", "sip": b"INVITE sip:x SIP/2.0",
-    "ftp": b"USER anonymous", "rtsp": b"OPTIONS * RTSP/1.0",
-}  # fmt: skip
-"""With what clients of other services begin."""
+    def rows(self, table: str) -> list[bytes]:
+        """The bytes of each row of a table without places."""
+        return [self.written(split(row)) for row in self.tables.each(table)]
 
+    def large(self, body: bytes) -> bytes:
+        return self.written([[word.replace(b"{body}", body) for word in self._large]])
 
-def foreign(behind: bytes, names: Iterable[str] = FIRST_WORDS) -> Iterator[Case]:
-    """Clients of these services, and one that wants to be secret."""
-    first = {"tls": tls_hello(), **{name: FIRST_WORDS[name] for name in names}}
-    return each(CLOSED, {name: words + behind for name, words in first.items()}, known=False)
+    def _step(self, row: bytes) -> Step:
+        head, _, said = row.partition(b": ")
+        link, _, pass_ms = head.partition(b" +")
+        return Step(link.decode(), tuple(map(self.message, split(said))), int(pass_ms or 0))
+
+    def cases(self, rng: Random) -> Iterator[Case]:
+        """Small ones."""
+        for name in self.tables.names:
+            kind, _, tail = name.partition(" + ")
+            outcome = kind.removeprefix("stranger ")
+            if outcome in _OUTCOMES:
+                behind = b"".join(self.rows(tail))
+                for messages in self.tables.rows(name, rng):
+                    yield Case(self.written(messages) + behind, outcome, kind == outcome)
+
+    def shuffled_cases(self, seed: int) -> list[Case]:
+        """All of them, in an order of chance."""
+        rng = Random(seed)
+        found = list(self.cases(rng))
+        rng.shuffle(found)
+        return found
+
+    def heavies(self, *, short: bool) -> Iterator[Heavy]:
+        """Large or many ones; in a short run the most telling."""
+        for table in (
+            "heavy",
+            "heavy closed",
+            *(() if short else ("long heavy", "long heavy closed")),
+        ):
+            for row in self.tables.each(table):
+                name, _, said = row.partition(b" = ")
+                messages = [self._times(words) for words in split(said)]
+                yield Heavy(name.decode(), messages, table.endswith("closed"))
+
+    def _times(self, words: Words) -> tuple[bytes, int]:
+        """A message, and how often; those that have a number in them make one piece."""
+        head, _, rest = words[0].partition(b" * ")
+        times, words = (int(head), [rest, *words[1:]]) if head.isdigit() else (1, words)
+        if not any(map(is_numbered, words)):
+            return self.written([words]), times
+        each = [[numbered(word, number) for word in words] for number in range(times)]
+        return self.written(each), 1
 
 
 def tls_hello() -> bytes:
@@ -94,152 +183,19 @@ def tls_hello() -> bytes:
     return outgoing.read()
 
 
-# -- what is played ----------------------------------------------------------------------------
+_STRANGERS = Tables(str(Path(__file__).with_name("strangers")))
+FIRST_WORDS = _STRANGERS["first words"]
+"""With what clients of other services begin."""
+_WEB_PAGES = [page for ((page,),) in _STRANGERS.rows("web pages", Random(0))]
+_FOR_ALL = {"tls": [tls_hello()], "first words": FIRST_WORDS, "web pages": _WEB_PAGES}
+_FOR_ALL["bytes"] = [bytes([number]) for number in range(256)]
 
 
-class Heavy(NamedTuple):
-    """One message, or so many of them. `closes`: the server hangs up on it."""
-
-    name: str
-    message: bytes
-    times: int = 1
-    closes: bool = False
-
-
-class Probe(NamedTuple):
-    """What a known client says first and last, and the answer to that last word.
-
-    `said` cuts all that the server said into messages, or raises `ValueError`. A message that begins with one of
-    `errors` is an error; where there are any, whoever is hung up on hears nothing else. `halves_wait`: what may be
-    answered or closed may also be half a message, which waits for its other half. `counts`: every message has one
-    answer, of which so many `greetings` are not counted, and an error may be the last word.
-
-    `small` may be said a thousand times, `large` makes a job with a body; what fits the pattern `harm` hurts neighbours
-    by what it means.
-    """
-
-    hello: bytes
-    last: bytes
-    answer: bytes
-    said: Callable[[bytes], Iterator[bytes]]
-    errors: tuple[bytes, ...] = ()
-    halves_wait: bool = False
-    counts: bool = False
-    greetings: int = 0
-    small: bytes = b""
-    large: Callable[[bytes], bytes] = bytes
-    harm: bytes = b"$^"
-
-
-class Hostility(Protocol):
-    """What a protocol's module offers."""
-
-    PROBE: Probe
-    SILENCES: Mapping[str, bytes]
-    """Half a message, and then nothing: to be hung up on after a while, and not before."""
-    ENDLESS: tuple[bytes, bytes]
-    """What a stranger and a known client begin to say, without an end until the server has had enough."""
-
-    def cases(self, rng: Random) -> Iterator[Case]:
-        """Small ones."""
-
-    def heavies(self, *, short: bool) -> Iterator[Heavy]:
-        """Large or many ones, cheap to send and dear to take apart; in a short run the most telling."""
+def tables(module: str) -> Tables:
+    """Those of a protocol, in whose places may stand what arrives by mistake or by malice at any listener."""
+    return Tables(module, _FOR_ALL)
 
 
 def of(protocol: str) -> Hostility:
-    return cast(Hostility, importlib.import_module(f"tests.prove.hostile.{protocol}"))
-
-
-def cases(protocol: str, seed: int) -> list[Case]:
-    """All small ones, in an order of chance."""
-    rng = Random(seed)
-    found = list(of(protocol).cases(rng))
-    rng.shuffle(found)
+    found: Hostility = importlib.import_module(f"tests.prove.hostile.{protocol}").HOSTILITY
     return found
-
-
-def play(protocol: str, port: int, case: Case) -> str:
-    """Send a case on a connection of its own; what was wrong with the answer, or nothing."""
-    probe = of(protocol).PROBE
-    may_wait = probe.halves_wait and case.outcome == EITHER
-    with Raw(port, 0.5 if may_wait else 10.0) as peer:
-        began = time.monotonic()
-        closed = False
-        try:
-            if case.known:
-                peer.send(probe.hello)
-            peer.send(case.data)
-            if case.known or case.outcome == EITHER:
-                peer.send(probe.last)
-            peer.read_until(probe.answer)
-        except TimeoutError:
-            return "" if may_wait else f"no answer, only {bytes(peer.heard[:124])!r}"
-        except ConnectionError:
-            closed = True
-        is_late = time.monotonic() - began > AT_ONCE_S
-    try:
-        answers = list(probe.said(bytes(peer.heard).removesuffix(probe.answer)))
-    except ValueError as error:
-        return str(error)
-    return _judged(probe, case, answers[probe.greetings :], closed=closed, is_late=is_late)
-
-
-def _judged(probe: Probe, case: Case, answers: list[bytes], *, closed: bool, is_late: bool) -> str:
-    errors = [answer for answer in answers if answer.startswith(probe.errors)]
-    shown = [answer[:60] for answer in answers[:3]]
-    if case.outcome == CLOSED:
-        if not closed or is_late:
-            return "not closed at once"
-        told = answers if probe.counts else [a for a in answers if a not in errors]
-        return f"answered {shown}" if probe.errors and told else ""
-    if closed:
-        is_right = case.outcome == EITHER or (probe.counts and errors)
-        return "" if is_right else f"closed after {shown}"
-    if case.outcome == REFUSED and len(errors) != 1:
-        return f"not refused: {shown}"
-    if probe.counts and case.known and len(answers) != 1:
-        return f"{len(answers)} answers: {shown}"
-    return ""
-
-
-def play_heavy(protocol: str, port: int, heavy: Heavy) -> str:
-    """Send it as a known client and read all answers; what was wrong with them, or nothing."""
-    probe = of(protocol).PROBE
-    with Raw(port) as peer:
-        pieces = [heavy.message * min(1_000, heavy.times - n) for n in range(0, heavy.times, 1_000)]
-        is_answered = flood(peer, [probe.hello, *pieces, probe.last], probe.answer)
-    if heavy.closes:
-        return "not hung up on" if is_answered else ""
-    if not is_answered:
-        return f"no answer to the last, only {bytes(peer.heard[-60:])!r}"
-    if probe.counts:
-        answers = len(list(probe.said(bytes(peer.heard)))) - probe.greetings - 1
-        return "" if answers == heavy.times else f"{answers} answers to {heavy.times} messages"
-    return ""
-
-
-def silences(protocol: str, port: int) -> dict[str, Raw]:
-    """Those who began to say something, and are to be hung up on after a while."""
-    peers = {name: Raw(port, SILENT_S + 4.0) for name in of(protocol).SILENCES}
-    for name, begun in of(protocol).SILENCES.items():
-        peers[name].send(begun)
-    return peers
-
-
-def stays(silent: Raw) -> bool:
-    """Whether one of them is not hung up on."""
-    with silent, suppress(ConnectionError):
-        try:
-            while True:
-                silent.read()
-        except TimeoutError:
-            return True
-    return False
-
-
-def endless(protocol: str, port: int, *, known: bool) -> Raw:
-    """Say more and more until the server has had enough; left open."""
-    peer = Raw(port, PATIENCE_S)
-    peer.pour([of(protocol).ENDLESS[known], *[b"x" * _CHUNK] * (_ENDLESS_BYTES // _CHUNK)])
-    return peer

@@ -1,15 +1,13 @@
 """Ways to spoil a good exchange: bits, bytes, lengths, parts, messages, their order and their time."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from random import Random
 
-from tests.prove.fuzzing import RAW, Exchange, Message, Step, of, split
-from tests.prove.tables import tables
+from tests.prove.hostile import RAW, Exchange, Message, Step, of
+from tests.prove.tables import Tables
 
-_WORDS = tables(__file__)["words"]
+_WORDS = Tables(__file__)["words"]
 
 _LENGTHS = (0, 1, 7, 8, 255, 256, 65_535, 65_536, 1 << 24, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 _REPEATS = (2, 3, 70, 200)
@@ -54,7 +52,7 @@ def _spoil_step(step: Step, rng: Random) -> Step:
     place = rng.randrange(len(messages))
     choice = rng.random()
     if choice < 0.8:
-        values = of(split(step.link)[0]).values
+        values = of(step.protocol).values
         messages[place] = spoiled_message(messages[place], values, rng)
     elif choice < 0.88:
         messages[place:place] = [messages[place]] * rng.choice(_REPEATS)
