@@ -1,7 +1,5 @@
 """`python -m tests.prove NAME`: run one proof, or `all` of them with their planted bugs."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import secrets

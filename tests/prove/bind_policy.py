@@ -6,8 +6,6 @@ remedies. With a password, with client certificates, or with --insecure-bind it 
 on loopback and on a unix socket.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import ssl

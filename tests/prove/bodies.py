@@ -5,8 +5,6 @@ worker of another protocol is shown a rendering (docs/crossing.md); `undone` tak
 the fingerprint of what was given and of what arrived can be compared across protocols too.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64decode

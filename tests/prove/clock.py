@@ -6,8 +6,6 @@ job may come only once the wall clock has shown its time since it was pushed, an
 heartbeats and waits are spans: no jump may end them, and none may stretch them.
 """
 
-from __future__ import annotations
-
 import datetime
 import threading
 import time

@@ -5,8 +5,6 @@ server sent to its port answers its n-th command. Joined with the trace this say
 jobs must be in the store and which must not.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence

@@ -9,8 +9,6 @@ A message got past the reader if what came behind it on the same connection was 
 input is answered with the figures so far.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -10,8 +10,6 @@ The data lies on a file system of a few megabytes. Four times in one life of the
 * its own jobs fill it in one burst, before anybody has looked how much room there is.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -22,8 +22,6 @@ whatever the server did, it did in between. The rules that judge a history are i
 also every answer that is neither (a FETCH answered with an error, a FETCH of a quiet worker).
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable
 from pathlib import Path

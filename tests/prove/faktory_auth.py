@@ -5,8 +5,6 @@ ASCII: hashes overheard on one connection are said on others, hashes of the wron
 sent, and the two client libraries of PyPI log in, unchanged, with the right password and with a wrong one.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -5,8 +5,6 @@ forbids nothing, a unix socket beside the TCP one. It serves, is backed up, is k
 stops. After each step every file and socket that it made is looked at.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import tempfile

@@ -11,8 +11,6 @@ it is cut off. Then
 * `recovered`: a server started afterwards, on a healthy disk, serves everything acknowledged.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress

@@ -8,8 +8,6 @@ links close and nothing may be left of them. An exception for which the engine h
 nobody handled, though no other link noticed.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 import traceback

@@ -1,7 +1,5 @@
 """What a proof is given, and what it returns."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

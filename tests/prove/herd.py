@@ -5,8 +5,6 @@ them reconnect as soon as somebody listens. None of the jobs may come early or g
 event loop must keep turning: its own gauge says how late it was.
 """
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import time

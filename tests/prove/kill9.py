@@ -5,8 +5,6 @@ after it began to serve, and started again, many times. At the end every queue i
 clients' history is held against every promise (`history.py`).
 """
 
-from __future__ import annotations
-
 import time
 
 from tests.prove.harness import Options, Result, limits

@@ -5,8 +5,6 @@ is passed before the process ends there, as if killed. The server dies there und
 started again as it is, works on for a moment, and is drained; the clients' history must be clean.
 """
 
-from __future__ import annotations
-
 import time
 
 from tests.prove.harness import Options, Result, Tally

@@ -8,8 +8,6 @@ short proof meets them, or cause an error for the server to deal with.
 A change whose target does not exist fails loudly, in `make test` too.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import resource

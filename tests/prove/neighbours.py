@@ -6,8 +6,6 @@ that, two scenes: an exception in one conversation's event handler ends that con
 ends the process with a word.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """What can be seen of a running server from outside: its operations, its memory, how soon it answers."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

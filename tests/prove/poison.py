@@ -5,8 +5,6 @@ see `wall_clock.py`). The server is killed now and then, so that the count must 
 deliveries the job is dead and is never given out again; a healthy job beside it is not touched.
 """
 
-from __future__ import annotations
-
 from tests.prove.harness import Options, Result
 from tests.prove.observe import show
 from tests.prove.wall_clock import TWEAK, WallClock

@@ -9,8 +9,6 @@ checked, and compared with the replies that had left by then:
 * a job whose end had been answered is not, in protocols in which that is a promise.
 """
 
-from __future__ import annotations
-
 import shutil
 import threading
 import time

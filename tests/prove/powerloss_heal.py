@@ -5,8 +5,6 @@ file and puts it in place; every moment of that is a moment at which the power m
 state all that the first server acknowledged must still be there, and what it saw finished must not.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.prove import trace

@@ -1,7 +1,5 @@
 """Every proof there is, in the order in which `all` runs them. A new one is a module and a row."""
 
-from __future__ import annotations
-
 import importlib
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ opened faster than they can be greeted; a process that may open 128 files; a dis
 answered, and the server's memory must stay where it was.
 """
 
-from __future__ import annotations
-
 import selectors
 import socket
 import threading

@@ -6,8 +6,6 @@ each must be answered, whatever the disk is busy with. A worker's BEAT needs no 
 wait for one.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

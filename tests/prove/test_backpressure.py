@@ -1,7 +1,5 @@
 """A peer that is slow, or says much at once, gets every answer; and it costs nobody else anything."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The replayer keeps what was synced, and nothing that was not is safe from it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

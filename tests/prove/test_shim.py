@@ -1,7 +1,5 @@
 """The shim records what a process asked of its disk, and fails exactly what it was asked to fail."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter

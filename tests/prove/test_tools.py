@@ -1,7 +1,5 @@
 """The tools of the proofs do what the proofs rely on, and every planted bug has something to change."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -123,7 +121,7 @@ def test_there_are_hostile_cases_of_every_outcome_and_the_seed_orders_them() -> 
 def test_a_canary_is_found_in_a_thin_disguise(disguise: object) -> None:
     assert callable(disguise)
     canaries = Canaries(Random(1))
-    text = f"... {disguise(canaries.word('args'))} ..."
+    text = f"... {disguise(canaries.words['args'])} ..."
     assert canaries.found(text, kept_out_only=True) == ["args"]
     assert canaries.found("nothing here", kept_out_only=False) == []
 

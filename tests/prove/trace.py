@@ -4,8 +4,6 @@ The order of the records is the order in which the calls returned. A SYNC covers
 recorded before it *began* (`upto`): what was written while it ran may or may not be on the disk.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ that says how far each is set forward. The product's own clock (`franca.node.clo
 unchanged: what is set here are the machine's clocks, as time itself or an administrator would.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import struct

@@ -6,8 +6,6 @@ whose worker was lost must be with another within two seconds, where a lease end
 job is run to its end, none twice without a cause, and whoever waits hears one end.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from random import Random

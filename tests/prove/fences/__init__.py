@@ -11,8 +11,6 @@ A word is who says it, what is said, and what must come of it, which is nothing 
 variant for which a script is; `alive: yes` leaves it out where the server is killed in between.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache

@@ -3,8 +3,6 @@
 What it does is written at the top of `shim.c`; how its trace is read, in `trace.py`.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path
