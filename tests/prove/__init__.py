@@ -1,6 +1,6 @@
 """Proofs that need minutes, processes or a compiler: `python -m tests.prove NAME`.
 
-One proof is one module with one function, and a row in the table of `registry.py`, which names the
+One proof is one module with one function, and a row of `registry.txt`, which names the
 planted bugs (`mutants.py`) that the proof must catch:
 
     def run(options: Options) -> Result: ...  # whether the promise held, and the figures to print

@@ -18,12 +18,11 @@ from itertools import count, repeat
 from pathlib import Path
 from typing import NamedTuple
 
-import trustme
-
 from franca.node.settings import LISTENERS, flag_of
 from tests.prove.harness import Options, Result, until
 from tests.support.faktory import Faktory, FaktoryError
 from tests.support.server import HOST, READY, free_port
+from tests.support.tls import secured
 
 _EXIT_CONFIG = 78
 _REMEDIES = ("127.0.0.1", "--insecure-bind", "--tls-client-ca")
@@ -60,38 +59,32 @@ class Case:
 
 
 class Outcome(NamedTuple):
-    """What became of it."""
+    """What became of it, and what is wrong with that, if anything."""
 
     case: Case
-    code: int | None  # None: it serves
     listens: bool
-    lets_in: bool
-    said: str
+    complaint: str
 
-    @property
-    def open(self) -> bool:
-        return not self.case.may_start and self.listens
 
-    @property
-    def complaint(self) -> str:
-        """What is wrong, or nothing."""
-        if self.open:
-            return "open without credentials"
-        if self.case.may_start:
-            if not self.listens:
-                return f"did not start: {self.code}: {self.said[-300:]}"
-            return "lets anybody in" if self.case.asks and self.lets_in else ""
-        if self.code != _EXIT_CONFIG:
-            return f"ended with {self.code}"
-        missing = [remedy for remedy in _REMEDIES if remedy not in self.said]
-        if missing:
-            return f"names no {missing[0]}"
-        has_password = self.case.listener in _WITH_PASSWORDS
-        return "" if ("set a password" in self.said) is has_password else "a remedy that is none"
+def _complaint(case: Case, code: int | None, said: str, *, listens: bool, lets_in: bool) -> str:
+    """`code` is None if it serves."""
+    if case.may_start:
+        if not listens:
+            return f"did not start: {code}: {said[-300:]}"
+        return "lets anybody in" if lets_in else ""
+    if listens:
+        return "open without credentials"
+    if code != _EXIT_CONFIG:
+        return f"ended with {code}"
+    missing = [remedy for remedy in _REMEDIES if remedy not in said]
+    if missing:
+        return f"names no {missing[0]}"
+    has_password = case.listener in _WITH_PASSWORDS
+    return "" if ("set a password" in said) is has_password else "a remedy that is none"
 
 
 def _cases(home: Path, *, short: bool) -> Iterator[Case]:
-    tls = _tls_flags(home)
+    tls = secured(home).flags
     # Nobody has a certificate that this authority signed.
     asking = (*tls, "--tls-client-ca", str(home / "ca.pem"))
     password = {"FAKTORY_PASSWORD": "a-password-for-all"}
@@ -111,17 +104,6 @@ def _cases(home: Path, *, short: bool) -> Iterator[Case]:
         yield Case("client certificates", name, _SEEMS_OPEN, True, arguments=asking, asks=True)
         yield Case("loopback", name, f"{HOST}:P", True)
         yield Case("a path", name, str(home / f"{name}.sock"), True)
-
-
-def _tls_flags(home: Path) -> tuple[str, ...]:
-    """A server's certificate; beside it, an authority for clients."""
-    authority = trustme.CA()
-    server = authority.issue_cert("localhost")
-    for blob in server.cert_chain_pems:
-        blob.write_to_path(home / "cert.pem", append=True)
-    server.private_key_pem.write_to_path(home / "key.pem")
-    authority.cert_pem.write_to_path(home / "ca.pem")
-    return ("--tls-cert", str(home / "cert.pem"), "--tls-key", str(home / "key.pem"))
 
 
 def _try(case: Case, number: int, options: Options) -> Outcome:
@@ -149,7 +131,8 @@ def _try(case: Case, number: int, options: Options) -> Outcome:
         listens = _answers(address if address.startswith("/") else port)
         lets_in = case.asks and _lets_in(port, tls="--tls-cert" in case.arguments)
         said = server.log_path.read_text(errors="replace")
-        return Outcome(case, server.process.poll(), listens, lets_in, said)
+        complaint = _complaint(case, server.process.poll(), said, listens=listens, lets_in=lets_in)
+        return Outcome(case, listens, complaint)
     finally:
         server.kill9()
 
@@ -195,9 +178,10 @@ def run(options: Options) -> Result:
         outcomes = list(pool.map(_try, cases, count(), repeat(options)))
     wrong = [outcome for outcome in outcomes if outcome.complaint]
     refusals = sum(not case.may_start for case in cases)
+    opened = sum(o.listens for o in outcomes if not o.case.may_start)
     return Result(
         not wrong,
-        f"open_without_credentials={sum(o.open for o in outcomes)} of {refusals} listeners"
+        f"open_without_credentials={opened} of {refusals} listeners"
         f" wrong={len(wrong)} started={sum(o.listens for o in outcomes)} protocols={','.join(LISTENERS)}",
         [f"{flag_of(o.case.listener)} {o.case}: {o.complaint}" for o in wrong[:10]],
     )

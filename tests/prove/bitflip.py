@@ -131,23 +131,23 @@ class Content:
     """All that came out of a store before it was used up, or refused."""
 
     at_start: dict[str, Any] = field(default_factory=dict)
-    jobs: dict[int, dict[str, Any]] = field(default_factory=dict)
-    given: list[tuple[int, str, bytes]] = field(default_factory=list)
+    jobs: dict[int, object] = field(default_factory=dict)  # in the order in which they came
     twice: int = 0
     refusal: str = ""
+
+    def take(self, job_id: int, shown: object) -> None:
+        self.twice += job_id in self.jobs
+        self.jobs[job_id] = shown
 
     def wrong(self, right: Content) -> str:
         """What came out and was never put in, if anything."""
         if self.twice:
             return "a job twice"
-        for job_id, fields in self.jobs.items():
-            if right.jobs.get(job_id) != fields:
+        for job_id, shown in self.jobs.items():
+            if right.jobs.get(job_id) != shown:
                 return f"job {job_id}"
-        places = {given: place for place, given in enumerate(right.given)}
-        if any(given not in places for given in self.given):
-            return "a job that was given out"
-        order = [places[given] for given in self.given]
-        return "" if order == sorted(order) else "the order of jobs"
+        in_order = [job_id for job_id in right.jobs if job_id in self.jobs]
+        return "" if in_order == list(self.jobs) else "the order of jobs"
 
     def wrong_at_start(self, right: Content) -> str:
         """What the server believed at its start and is not so, if anything."""
@@ -155,10 +155,9 @@ class Content:
             name for name, value in self.at_start.items() if value != right.at_start[name]
         )
 
-    def missing(self, right: Content) -> set[int]:
+    def missing(self, right: Content) -> Set[int]:
         """The jobs that did not come out."""
-        given = {job_id for job_id, *_ in right.given} - {job_id for job_id, *_ in self.given}
-        return (right.jobs.keys() - self.jobs.keys()) | given
+        return right.jobs.keys() - self.jobs.keys()
 
 
 def use(path: Path, way: Way) -> Content:
@@ -186,11 +185,11 @@ def use(path: Path, way: Way) -> Content:
 
 def read(keeper: Keeper, content: Content) -> None:
     """Show everything."""
-    for states in (_LIVE, _ENDED):
-        for job in keeper.store.find(m.JobQuery(states=states, limit=100_000)):
-            content.twice += job.id in content.jobs
-            fields = {name: value for name, value in asdict(job).items() if name not in _VOLATILE}
-            content.jobs[job.id] = fields
+    shown = keeper.store.find(m.JobQuery(states=_LIVE, limit=100_000))
+    shown += keeper.store.find(m.JobQuery(states=_ENDED, limit=100_000))
+    for job in sorted(shown, key=lambda job: job.id):
+        fields = asdict(job).items()
+        content.take(job.id, {name: value for name, value in fields if name not in _VOLATILE})
 
 
 def drain(keeper: Keeper, content: Content) -> None:
@@ -198,9 +197,9 @@ def drain(keeper: Keeper, content: Content) -> None:
     for queue in _QUEUES:
         keeper.broker.resume(queue, _NOW)
         while (job := keeper.take(queue)) is not None:
-            content.given.append((job.id, job.name, job.body))
+            content.take(job.id, (job.name, job.body))
             keeper.finish(job)
-            if len(content.given) % 20 == 0:
+            if len(content.jobs) % 20 == 0:
                 keeper.commit()
     keeper.commit()
 
@@ -241,7 +240,7 @@ def run(options: Options) -> Result:
         rights = {way: stopped.use(home, way, {}) for way in WAYS}
         for way, right in rights.items():
             assert not right.refusal, right.refusal
-            assert len(right.jobs) + len(right.given) > 100, "hardly any jobs"
+            assert len(right.jobs) > 100, "hardly any jobs"
             assert killed.use(home, way, {}) == right, "a kill changed something"
         last_group = rights[read].jobs.keys() - before.use(home, read, {}).jobs.keys()
         for what, files, suffix, without_index, count in (
@@ -276,7 +275,7 @@ def run(options: Options) -> Result:
 
 def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, str]:
     """What is to be said of a copy, if it is more than that it was refused, and what is wrong if anything."""
-    missing = set[int]() if found.refusal else found.missing(right)
+    missing: Set[int] = set() if found.refusal else found.missing(right)
     wrong = found.wrong(right) or ("" if missing else found.wrong_at_start(right))
     if wrong:
         return "served_wrong", wrong

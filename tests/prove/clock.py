@@ -9,6 +9,7 @@ heartbeats and waits are spans: no jump may end them, and none may stretch them.
 import datetime
 import threading
 import time
+from dataclasses import dataclass
 from functools import partial
 
 from tests.prove.harness import Options, Result, Tally, running
@@ -26,13 +27,13 @@ _LATE_S = 1.5  # a second, as promised, and this machine's own pauses
 _FETCH_S = (1.5, 3.5)  # how long a FETCH that finds nothing may take
 
 
+@dataclass
 class Timed:
-    """A job that has not come yet: when it is due, and what the clock has shown since its push."""
+    """A job that has not come yet: when it is due, and the latest that the clock has shown since its push."""
 
-    def __init__(self, due_at: float, wall: float) -> None:
-        self.due_at = due_at
-        self.latest = wall
-        self.overdue_since: float | None = None
+    due_at: float
+    latest: float
+    overdue_since: float | None = None
 
     def look(self, wall: float) -> None:
         self.latest = max(self.latest, wall)
@@ -54,10 +55,6 @@ class Wall:
         self.jobs: dict[str, Timed] = {}
         self.tally = Tally("early", "mass_expiry", "jumps", "hung_up", "late", "odd_waits", "came")
         self.lock = threading.Lock()
-
-    def pushed(self, jid: str, due_at: float) -> None:
-        with self.lock:
-            self.jobs[jid] = Timed(due_at, self.clock.wall())
 
     def look(self) -> None:
         """Take note of what the clock shows: before and after each jump, and as jobs come."""
@@ -90,37 +87,27 @@ class Wall:
 class Worker:
     """One `wid` that comes back when it is hung up on or not answered, and counts how often that was."""
 
-    def __init__(self, port: int, wid: str) -> None:
-        self.wid = wid
-        self.hung_up = 0
-        self._port = port
+    def __init__(self, port: int, wid: str, tally: Tally) -> None:
+        self._port, self._wid, self._tally = port, wid, tally
         self._client = self._connect()
 
     def _connect(self) -> Faktory:
-        return Faktory(self._port, timeout=_PATIENCE_S).hello(wid=self.wid)
+        return Faktory(self._port, timeout=_PATIENCE_S).hello(wid=self._wid)
 
     def say(self, line: str) -> Reply:
         try:
             return self._client.call(line)
         except OSError:
-            self.hung_up += 1
+            self._tally["hung_up"] += 1
             self._client.close()
             self._client = self._connect()
             return Reply("-", b"no answer")
 
     def beat(self) -> None:
-        self.say(f'BEAT {{"wid":"{self.wid}"}}')
-
-    def leave(self) -> None:
-        self._client.close()
-
-
-class Waiter(Worker):
-    """A worker that is always in FETCH, and knows how long it waited in vain."""
-
-    odd_waits = 0
+        self.say(f'BEAT {{"wid":"{self._wid}"}}')
 
     def fetch(self, wall: Wall, stop: threading.Event) -> None:
+        """Be always in FETCH, and know how long it waited in vain."""
         while not stop.is_set():
             asked = time.monotonic()
             reply = self.say("FETCH timed")
@@ -129,9 +116,13 @@ class Waiter(Worker):
                 wall.came_now(got["jid"])
                 self.say(ack_line(got["jid"]))
             else:
-                self.odd_waits += not _FETCH_S[0] < time.monotonic() - asked < _FETCH_S[1]
+                waited_s = time.monotonic() - asked
+                self._tally["odd_waits"] += not _FETCH_S[0] < waited_s < _FETCH_S[1]
             self.beat()
         self.leave()
+
+    def leave(self) -> None:
+        self._client.close()
 
 
 def run(options: Options) -> Result:
@@ -153,10 +144,9 @@ def _let_it_jump(options: Options, data: str, jumps: int) -> Tally:
         Faktory(server.port) as producer,
     ):
         producer.hello()
-        holder = Worker(server.port, "holder")
-        held = _hold(producer, holder)
         wall = Wall(wall_clock)
-        waiter = Waiter(server.port, "waiter")
+        holder, waiter = (Worker(server.port, wid, wall.tally) for wid in ("holder", "waiter"))
+        held = _hold(producer, holder)
         with running(partial(waiter.fetch, wall)):
             for number in range(jumps):
                 _push_ahead(producer, wall, number)
@@ -166,12 +156,10 @@ def _let_it_jump(options: Options, data: str, jumps: int) -> Tally:
             time.sleep(_LATE_S)
             wall.note_missing()
         # A FAIL of a job that is no longer its holder's is refused, where an ACK would be OK.
-        expired = sum(holder.say(fail_line(jid)).is_error for jid in held)
+        wall.tally["mass_expiry"] = sum(holder.say(fail_line(jid)).is_error for jid in held)
         holder.leave()
-    seen = wall.tally
-    seen["jumps"], seen["mass_expiry"], seen["odd_waits"] = jumps, expired, waiter.odd_waits
-    seen["hung_up"] = holder.hung_up + waiter.hung_up
-    return seen
+    wall.tally["jumps"] = jumps
+    return wall.tally
 
 
 def _hold(producer: Faktory, holder: Worker) -> list[str]:
@@ -189,5 +177,6 @@ def _push_ahead(producer: Faktory, wall: Wall, number: int) -> None:
         at = wall.clock.wall() + ahead
         jid = f"timed-{number:03}-{index}"
         moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
-        wall.pushed(jid, at)
+        with wall.lock:
+            wall.jobs[jid] = Timed(at, wall.clock.wall())
         producer.push(job(jid, queue="timed", at=moment.isoformat(), reserve_for=_LEASE_S))

@@ -30,10 +30,10 @@ class Change(NamedTuple):
 
 
 class NameChange(NamedTuple):
-    """From the record with this number on, `name` stood for `file` (None: for nothing)."""
+    """From the record with this number on, each name stood for a file (None: for nothing)."""
 
     record: int
-    names: tuple[tuple[str, int | None], ...]
+    names: Mapping[str, int | None]
 
 
 @dataclass(slots=True)
@@ -104,8 +104,10 @@ class Disk:
     """One directory as the trace goes on. Feed it records in order; ask what a crash would leave."""
 
     contents: list[Content] = field(default_factory=list)
-    _now: dict[str, int] = field(default_factory=dict)  # names as the process sees them
-    _durable: dict[str, int] = field(default_factory=dict)  # names that are surely on the disk
+    _now: dict[str, int | None] = field(default_factory=dict)  # names as the process sees them
+    _durable: dict[str, int | None] = field(
+        default_factory=dict
+    )  # names that are surely on the disk
     _pending: list[NameChange] = field(default_factory=list)
     _handles: dict[int, int | None] = field(default_factory=dict)  # None: a directory
     _fed: int = 0
@@ -150,16 +152,14 @@ class Disk:
         mode, most = rng.choice(MODES), len(self._pending)
         lasting = {"none": 0, "all": most}.get(mode, rng.randint(0, most))
         for change in self._pending[:lasting]:
-            _apply_names(names, change)
-        return {
-            name: self.contents[file].after_crash(rng)
-            for name, file in names.items()
-            if name != but_for
-        }
+            names.update(change.names)
+        found = {name: self.contents[file] for name, file in names.items() if file is not None}
+        return {n: content.after_crash(rng) for n, content in found.items() if n != but_for}
 
     def surely(self) -> dict[str, bytes]:
         """What is there even if nothing unsynced lasts."""
-        return {name: bytes(self.contents[file].durable) for name, file in self._durable.items()}
+        found = {name: file for name, file in self._durable.items() if file is not None}
+        return {name: bytes(self.contents[file].durable) for name, file in found.items()}
 
     # -- inside ----------------------------------------------------------------------------
 
@@ -172,29 +172,20 @@ class Disk:
         if record.flags & DIRECTORY:
             self._handles[record.handle] = None
             return
-        if record.flags & CREATED or record.name not in self._now:
+        if record.flags & CREATED or self._now.get(record.name) is None:
             self.contents.append(Content())
             self._rename(number, {record.name: len(self.contents) - 1})
         self._handles[record.handle] = self._now[record.name]
 
     def _rename(self, number: int, names: Mapping[str, int | None]) -> None:
-        change = NameChange(number, tuple(names.items()))
-        self._pending.append(change)
-        _apply_names(self._now, change)
+        self._pending.append(NameChange(number, names))
+        self._now.update(names)
 
     def _sync_names(self, upto: int) -> None:
         for change in self._pending:
             if change.record < upto:
-                _apply_names(self._durable, change)
+                self._durable.update(change.names)
         self._pending = [change for change in self._pending if change.record >= upto]
-
-
-def _apply_names(names: dict[str, int], change: NameChange) -> None:
-    for name, file in change.names:
-        if file is None:
-            names.pop(name, None)
-        else:
-            names[name] = file
 
 
 def materialise(files: Mapping[str, bytes], into: Path) -> Path:

@@ -183,16 +183,13 @@ class Peer(threading.Thread):
     def _mistake_the_door(self) -> None:
         """Words of another protocol, or noise."""
         other = hostile.of(self.rng.choice(PROTOCOLS)).hello
-        words = (
-            other,
-            self.rng.randbytes(200),
-            *hostile.FIRST_WORDS,
-            b"\0" * 500,
-            b"x" * _PIECE,
-        )
+        noise = (self.rng.randbytes(200), b"\0" * 500, b"x" * _PIECE)
         with Raw(self.port, _ANSWER_S) as peer:
             self.sent += 1
-            peer.send(self.rng.choice(words) + b"\r\n" * self.rng.randrange(3))
+            peer.send(
+                self.rng.choice((other, *noise, *hostile.FIRST_WORDS))
+                + b"\r\n" * self.rng.randrange(3)
+            )
             with suppress(OSError):
                 peer.read()
 
@@ -222,12 +219,10 @@ def main(argv: list[str]) -> None:
     for thread in (*peers, threading.Thread(target=_hoard, args=(order,), daemon=True)):
         thread.start()
     for _ in sys.stdin:
-        sent, past = Counter[str](), Counter[str]()
+        figures = Figures(Counter(), Counter(), [peer.fault for peer in peers if peer.fault])
         for peer in peers:
-            sent[peer.protocol] += peer.sent
-            past[peer.protocol] += peer.past
-        faults = [peer.fault for peer in peers if peer.fault]
-        figures = Figures(sent, past, faults)
+            figures.sent[peer.protocol] += peer.sent
+            figures.past[peer.protocol] += peer.past
         print(msgspec.json.encode(figures).decode(), flush=True)
     os._exit(0)
 

@@ -56,17 +56,14 @@ class Client:
             filler.unlink()
             self._resume(f"foreign-{count}")
         for name, pause_s in (("slow", 0.2), ("fast", 0.0)):
-            self._push_until_refused(name, pause_s)
+            for number in range(_PUSHES_MAX):
+                if not self._push(f"{name}-{number:06}"):
+                    break
+                if number % 100 == 0:
+                    time.sleep(pause_s)
             assert self.tally["refused"], "the disk was never full"
             self._drain()
             self._resume(name)
-
-    def _push_until_refused(self, name: str, pause_s: float) -> None:
-        for number in range(_PUSHES_MAX):
-            if not self._push(f"{name}-{number:06}"):
-                return
-            if number % 100 == 0:
-                time.sleep(pause_s)
 
     def _drain(self) -> None:
         """Finish everything there is; each job must be what was pushed, and no ACK may be refused."""

@@ -33,12 +33,11 @@ class Watch:
         self.misplaced: set[str] = set()
 
     def look(self, server: Server) -> None:
-        """At everything below our own directory, and at what the process has open."""
-        for folder in (self.home / "open", self.home / "private"):
-            for path in folder.rglob("*"):
-                self.looked_at.add(path.name)
-                if path.lstat().st_mode & _OTHERS:
-                    self.readable.add(str(path.relative_to(self.home)))
+        """At everything below our own directories, and at what the process has open."""
+        for path in (*self.home.glob("open/**/*"), *self.home.glob("private/**/*")):
+            self.looked_at.add(path.name)
+            if path.lstat().st_mode & _OTHERS:
+                self.readable.add(str(path.relative_to(self.home)))
         self.misplaced.update(path.name for path in self.temporary.iterdir())
         if server.running:
             for descriptor in Path(f"/proc/{server.process.pid}/fd").iterdir():
@@ -102,7 +101,5 @@ def _work(server: Server) -> None:
         client.hello(wid="worker-modes")
         for number in range(20):
             client.push(job(f"modes-{number:04}-{time.monotonic_ns()}", "x" * 5_000, queue="q"))
-        for _ in range(10):
-            got = client.fetch("q")
-            if got is not None:
+            if number % 2 and (got := client.fetch("q")) is not None:
                 client.ack(got["jid"])

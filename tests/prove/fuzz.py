@@ -12,12 +12,11 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from random import Random
 from types import FrameType
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -71,16 +70,11 @@ class Unhandled(Exception):
     """The engine had to end a link because of this."""
 
 
-@dataclass
-class Heard:
-    """All that was said to each link, and which of them the server hung up on."""
-
-    said: dict[str, bytearray] = field(default_factory=dict)
-    closed: set[str] = field(default_factory=set)
-
-
 class Stage:
-    """One engine with the services of those who take part, their links and its disk."""
+    """One engine with the services of those who take part, their links and its disk.
+
+    `heard` is all that was said to each link, `closed` are those that the server hung up on.
+    """
 
     def __init__(self, exchange: Exchange, limits: Limits = _UNSHARED) -> None:
         self.now: Millis = START
@@ -90,12 +84,13 @@ class Stage:
         for protocol in sorted({step.protocol for step in exchange}):
             self.services |= listeners(protocol, self.broker, Random(1))
         self.engine = Engine(self.broker, self.services, limits)
-        self.heard = Heard()
+        self.heard: dict[str, bytearray] = {}
+        self.closed: set[str] = set()
         self._exchange = exchange
         self._links: dict[str, Link] = {}
         self._bytes_said = 0
 
-    def play(self, cuts: Random | None = None, *, slowly: bool = False) -> Heard:
+    def play(self, cuts: Random | None = None, *, slowly: bool = False) -> Self:
         """Say it all, in one piece or cut anywhere, or piece by piece; then everybody leaves."""
         for step in self._exchange:
             if step.pass_ms:
@@ -117,7 +112,15 @@ class Stage:
                 self._run()
         for _ in range(_FORGOTTEN_MS // 10_000):
             self._pass(10_000)
-        return self.heard
+        return self
+
+    def answers(self) -> dict[str, list[bytes]]:
+        """What each link was told; what was not asked for may come a little sooner or later."""
+        found: dict[str, list[bytes]] = {}
+        for name, said in self.heard.items():
+            hostility = of(name.partition("/")[0])
+            found[name] = sorted((hostility.compared or hostility.said)(bytes(said)))
+        return found
 
     def _pass(self, span_ms: int) -> None:
         """Let time pass, not all at once."""
@@ -131,7 +134,7 @@ class Stage:
             listener = of(protocol).links.get(own, protocol)
             peer = Peer("127.0.0.1", local=True)
             self._links[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
-            self.heard.said[name] = bytearray()
+            self.heard[name] = bytearray()
         return self._links[name]
 
     def _run(self) -> None:
@@ -155,11 +158,11 @@ class Stage:
 
     def _listen(self) -> None:
         for name, link in self._links.items():
-            self.heard.said[name] += b"".join(link.out)
+            self.heard[name] += b"".join(link.out)
             link.out.clear()
             link.after_commit = False
             if link.closing and not link.closed:
-                self.heard.closed.add(name)
+                self.closed.add(name)
                 self.engine.close_link(link, self.now, undelivered=False)
         self.engine.speaking.clear()
 
@@ -198,11 +201,11 @@ class Finds(Tally):
 
     def __init__(self) -> None:
         super().__init__("execs", "visited", *KINDS)
-        self.exchanges: list[tuple[str, Exchange]] = []
+        self.found: list[tuple[str, str, Exchange]] = []
 
     def keep(self, kind: str, what: str, exchange: Exchange) -> None:
-        self.note(kind, f"{kind}: {what}")
-        self.exchanges.append((kind, exchange))
+        self[kind] += 1
+        self.found.append((kind, what, exchange))
 
 
 def run(options: Options) -> Result:
@@ -224,11 +227,14 @@ def run(options: Options) -> Result:
         # Of the processor's time: a machine that is busy with something else has less to give.
         _hunt(name, options.rng, time.process_time() + seconds, tally, enough)
         details.append(f"{name}: {tally}")
-        for what, (kind, exchange) in list(zip(tally.examples, tally.exchanges, strict=True))[:3]:
-            details += [f"  {what}", *_kept(options.keep, name, _shortened(kind, exchange))]
+        for kind, what, exchange in tally.found[:3]:
+            short = _shortened(kind, exchange)
+            details += [f"  {kind}: {what}", *(f"  {step!r}"[:4_000] for step in short)]
+            if options.keep is not None:
+                with options.keep.open("a") as file:
+                    file.writelines([f"# {name}\n", *(f"{step!r}\n" for step in short)])
         searched = searched and tally["execs"] > 0
-        for kind in total:
-            total[kind] += tally[kind]
+        total.update({kind: tally[kind] for kind in total})
     found = any(total[kind] for kind in KINDS)
     return Result(searched and not found, f"parsers={len(names)} {total}", details)
 
@@ -241,14 +247,13 @@ def _hunt(protocol: str, rng: Random, until: float, tally: Finds, enough: int) -
     shapes: set[tuple[bytes, ...]] = set()
     for exchange in good:
         _try(exchange, rng, tally)
-    while time.process_time() < until and len(tally.examples) < enough:
+    while time.process_time() < until and len(tally.found) < enough:
         exchange = spoiled(rng.choice(good if rng.random() < _GOOD else corpus), corpus, rng)
         if rng.random() < _VISITED:
             tally["visited"] += 1
             other = rng.choice(visitors)
-            exchange = visited(
-                exchange, spoiled(other, [other], rng) if rng.random() < 0.5 else other, rng
-            )
+            other = spoiled(other, [other], rng) if rng.random() < 0.5 else other
+            exchange = visited(exchange, other, rng)
         shape = _try(exchange, rng, tally)
         tally["execs"] += 1
         if shape is not None and shape not in shapes and len(corpus) < _CORPUS_MAX:
@@ -269,20 +274,19 @@ def _try(
     state = rng.getstate()
     signal.setitimer(signal.ITIMER_PROF, _HANGS_AFTER_S + size * _PER_BYTE_S)
     try:
-        whole, cut = Stage(exchange), Stage(exchange)
-        heard, heard_cut = whole.play(), cut.play(Random(rng.random()))
+        whole, cut = Stage(exchange).play(), Stage(exchange).play(Random(rng.random()))
         alone = len({step.link for step in exchange}) == 1
         # Some read several messages before others hear of the first: then it matters to a worker of
         # another protocol, which asks for its next job as soon as it hears of one.
         mixed = len({step.protocol for step in exchange}) > 1
         slow = Stage(exchange, _UNSHARED if alone else _SHARED)
-        heard_slow = slow.play(Random(rng.random()), slowly=True)
+        slow.play(Random(rng.random()), slowly=True)
         for stage in (whole, cut, slow):
             stage.check()
-        said, said_cut = _sorted(heard), _sorted(heard_cut)
-        if alone and said == said_cut:
+        if alone and whole.answers() == cut.answers():
             # Nobody else can act in between: however slowly it comes, it is the same.
-            heard_cut, said_cut = heard_slow, _sorted(heard_slow)
+            cut = slow
+        said, said_cut = whole.answers(), cut.answers()
     except Hang as hang:
         if not again:
             # A machine that stood still is not a hang: the same would take as long once more.
@@ -296,9 +300,9 @@ def _try(
         is_crash = "franca" in Path(frame.filename).parts
         tally.keep("crashes" if is_crash else "unsound", _where(error), exchange)
     else:
-        for name in heard.closed & heard_cut.closed:
+        for name in whole.closed & cut.closed:
             _forgive(said[name], said_cut[name])
-        differs = said != said_cut or heard.closed != heard_cut.closed
+        differs = said != said_cut or whole.closed != cut.closed
         if differs and not mixed:
             what = f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}"
             tally.keep("differ", what, exchange)
@@ -338,16 +342,6 @@ def _where(error: BaseException) -> str:
     return f"{Path(frame.filename).name}:{frame.lineno}: {error!r:.300}"
 
 
-def _sorted(heard: Heard) -> dict[str, list[bytes]]:
-    """What each link was told; what was not asked for may come a little sooner or later."""
-    return {n: sorted(_answers(n, bytes(said))) for n, said in heard.said.items()}
-
-
-def _answers(link: str, said: bytes) -> Iterator[bytes]:
-    hostility = of(link.partition("/")[0])
-    return (hostility.compared or hostility.said)(said)
-
-
 def _forgive(one: list[bytes], other: list[bytes]) -> None:
     """What only one of them heard, when it was hung up on before anything else could be said."""
     extra = Counter(one) - Counter(other), Counter(other) - Counter(one)
@@ -362,15 +356,6 @@ def _unlike(one: dict[str, list[bytes]], other: dict[str, list[bytes]]) -> str:
             more = [a[:80] for a in other[name] if a not in one[name]][:2]
             return f"{name}: whole {only}, cut {more}"
     return "hung up on others"
-
-
-def _kept(place: Path | None, protocol: str, exchange: Exchange) -> list[str]:
-    """The exchange, to be shown; all of it is left where evidence is."""
-    shown = [f"  {step!r}"[:4_000] for step in exchange]
-    if place is not None:
-        with place.open("a") as file:
-            file.writelines([f"# {protocol}\n", *(f"{step!r}\n" for step in exchange)])
-    return shown
 
 
 def _alarm(number: int, frame: FrameType | None) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import uvloop
 
-from tests.prove.harness import Options, Result
+from tests.prove.harness import Options, Result, until
 from tests.prove.observe import ask, live_jobs
 from tests.support.faktory import Faktory, job
 from tests.support.server import HOST, Server
@@ -73,16 +73,13 @@ class Herd:
             elif reply.startswith(b"$"):
                 body = await reader.readexactly(int(reply[1:]) + 2)
                 jid = body.split(b'"jid":"')[1].split(b'"')[0]
-                self._delivered(jid)
+                now = time.time()
+                self.first_at = self.first_at or now
+                self.early += now < self.due_at - _EARLY_S
+                self.jids[jid] += 1
                 writer.write(b'ACK {"jid":"%b"}\r\nFETCH herd\r\n' % jid)
             elif reply.startswith(b"-"):
                 self.errors[reply] += 1
-
-    def _delivered(self, jid: bytes) -> None:
-        now = time.time()
-        self.first_at = self.first_at or now
-        self.early += now < self.due_at - _EARLY_S
-        self.jids[jid] += 1
 
     @property
     def twice(self) -> int:
@@ -107,43 +104,33 @@ class Outcome(NamedTuple):
         return lag_ms <= _LAG_MAX_MS * more and first_ms <= _FIRST_MAX_MS * more
 
 
+async def _seen(done: Callable[[], bool], seconds: float) -> bool:
+    return await asyncio.to_thread(until, done, seconds, 0.02)
+
+
 async def _stampede(server: Server, herd: Herd, due: int, size: int) -> Outcome:
     """Push, kill, come back, drain."""
     workers = [asyncio.ensure_future(herd.work(number)) for number in range(size)]
     herd.due_at = await asyncio.to_thread(_push_ahead, server, due)
-    connected = await _until(lambda: _status(server)["connections"] >= size, 30.0)
+    connected = await _seen(lambda: ask(server, "server.status")["connections"] >= size, 30.0)
     assert connected, "the herd did not come"
     await asyncio.sleep(max(0.0, herd.due_at - time.time() - _KILLED_BEFORE_S))
     await asyncio.to_thread(server.restart)
     await asyncio.sleep(max(0.0, herd.due_at - time.time()))
     ran_before, waited_before = _ran_and_waited(server)
-    await _until(lambda: len(herd.jids) >= due, _DRAIN_S)
+    await _seen(lambda: len(herd.jids) >= due, _DRAIN_S)
     drain_s = time.time() - herd.due_at
     ran, waited = _ran_and_waited(server)
     ran, waited = ran - ran_before, waited - waited_before
     # The last words are on their way: whoever is hung up on in ACK has not finished.
-    await _until(lambda: live_jobs(server) == 0, 10.0)
-    lag_ms = _status(server)["loop_lag_p99_ms"]
+    await _seen(lambda: live_jobs(server) == 0, 10.0)
+    lag_ms = ask(server, "server.status")["loop_lag_p99_ms"]
     first_ms = (herd.first_at - herd.due_at) * 1_000
     lost = due - len(herd.jids) + live_jobs(server)
     herd.stopping = True
     for worker in workers:
         worker.cancel()
     return Outcome(lag_ms, first_ms, ran / (ran + waited), drain_s, lost)
-
-
-async def _until(done: Callable[[], bool], timeout: float) -> bool:
-    """Wait for something to be so; False if it never was."""
-    deadline = time.monotonic() + timeout
-    while not done():
-        if time.monotonic() > deadline:
-            return False
-        await asyncio.sleep(0.02)
-    return True
-
-
-def _status(server: Server) -> dict[str, float]:
-    return ask(server, "server.status")
 
 
 def _ran_and_waited(server: Server) -> tuple[float, float]:

@@ -1,9 +1,9 @@
 """Servers with a planted bug: `python -m tests.prove.mutants NAME serve ...`.
 
-A proof that no planted bug can make fail proves nothing. A change is a row of a table: which
-attributes of the product are replaced, and what makes the replacement out of the original. `+`
-joins several. Bugs break a promise. Tweaks break none: they make rare things frequent, so that a
-short proof meets them, or cause an error for the server to deal with.
+A proof that no planted bug can make fail proves nothing. A change says which attributes of the
+product are replaced, and what makes the replacement out of the original. `+` joins several. Bugs
+break a promise. Tweaks break none: they make rare things frequent, so that a short proof meets them,
+or cause an error for the server to deal with.
 
 A change whose target does not exist fails loudly, in `make test` too.
 """
@@ -38,6 +38,18 @@ _FILES = 128
 _COMMITS = 60
 _PLANTED = "planted"  # the kind of job that errors are planted in
 _HARD_TO_READ = (b"0x", b"9" * 20, b"1e400", b"ud800", b"[[[[", b"\xff\xfe")
+
+
+BUGS: dict[str, dict[str, Make]] = {}
+TWEAKS: dict[str, dict[str, Make]] = {}
+
+
+def bug(name: str, *targets: str, of: dict[str, dict[str, Make]] = BUGS) -> Callable[[Make], None]:
+    """What it is applied to replaces these, under this name beside all else of that name."""
+    return lambda make: of.setdefault(name, {}).update(dict.fromkeys(targets, make))
+
+
+tweak = partial(bug, of=TWEAKS)
 
 
 def resolve(target: str) -> tuple[Any, str]:
@@ -77,44 +89,49 @@ def returning(value: Any) -> Make:
     return by(lambda *_, **__: value)
 
 
+def around(act: Function) -> Make:
+    """This instead of the original, which is its first argument."""
+    return lambda original: wraps(original)(
+        lambda *arguments, **options: act(original, *arguments, **options)
+    )
+
+
 def before(act: Function) -> Make:
     """The original, and this before it, with the same arguments."""
-    return lambda original: _in_order(original, act, original)
+    return around(lambda original, *a, **o: (act(*a, **o), original(*a, **o))[1])
 
 
 def after(act: Function) -> Make:
     """The original, and this after it, with the same arguments."""
-    return lambda original: _in_order(original, original, act)
+    return around(lambda original, *a, **o: (original(*a, **o), act(*a, **o))[0])
 
 
 def with_arguments(change: Function) -> Make:
     """The original, called with what this makes of its positional arguments."""
-    return lambda original: wraps(original)(
-        lambda *arguments, **options: original(*change(*arguments), **options)
-    )
+    return around(lambda original, *a, **o: original(*change(*a), **o))
 
 
 def with_result(change: Function) -> Make:
     """The original, returning what this makes of its result."""
-    return lambda original: wraps(original)(
-        lambda *arguments, **options: change(original(*arguments, **options))
-    )
-
-
-def _in_order(original: Function, *calls: Function) -> Function:
-    @wraps(original)
-    def run(*arguments: Any, **options: Any) -> Any:
-        results = {call: call(*arguments, **options) for call in calls}
-        return results[original]
-
-    return run
+    return around(lambda original, *a, **o: change(original(*a, **o)))
 
 
 # -- the store and the disk ----------------------------------------------------------------------
 
+_LINK = "protocols.conversation:Link"
+_STORE = "store.sqlite:SqliteStore"
+
+# Replies leave before the commit; all wait for it.
+bug("ack-before-commit", f"{_LINK}.write_after_commit")(by_other(f"{_LINK}.write"))
+bug("all-wait", f"{_LINK}.write")(by_other(f"{_LINK}.write_after_commit"))
+bug("no-crc", "store.rows:crc32")(returning(_EMPTY_TOTALS))
+bug("no-log-check", "store.sqlite:check_log")(returning(None))
+bug("no-ballast", "node.datadir:DataDir.take_ballast")(returning(None))
+bug("loose-modes", "os:chmod")(returning(None))
+
 
 class _NormalConnection(sqlite3.Connection):
-    """Takes FULL for NORMAL, and when asked says that it is FULL."""
+    """Takes FULL for NORMAL, and when asked says that it is FULL: a commit is not on the disk when it returns."""
 
     def execute(self, sql: str, *arguments: Any) -> sqlite3.Cursor:
         words = sql.replace("=", " ").upper().split()
@@ -123,17 +140,27 @@ class _NormalConnection(sqlite3.Connection):
         return super().execute(sql, *arguments)
 
 
-def _ignoring_errors(commit: Function) -> Function:
-    def committing(store: Any) -> None:
-        try:
-            commit(store)
-        except Exception as error:
-            print(f"mutant: ignoring {error}", file=sys.stderr)
-
-    return committing
+bug("sync-normal", "sqlite3:connect")(lambda real: partial(real, factory=_NormalConnection))
 
 
-def _copying_unsynced(source: sqlite3.Connection, path: str) -> None:
+@bug("loose-modes", "os:umask")
+def _readable_by_all(umask: Function) -> Function:
+    umask(0o022)
+    return lambda mask: umask(0o022)
+
+
+@bug("ignore-eio", f"{_STORE}.commit")
+@around
+def _ignore_errors(commit: Function, store: Any) -> None:
+    try:
+        commit(store)
+    except Exception as error:
+        print(f"mutant: ignoring {error}", file=sys.stderr)
+
+
+@bug("heal-unsynced", "node.datadir:copy_into")
+@by
+def _copy_unsynced(source: sqlite3.Connection, path: str) -> None:
     target = sqlite3.connect(path)
     target.execute("PRAGMA synchronous = OFF")
     source.backup(target)
@@ -141,39 +168,39 @@ def _copying_unsynced(source: sqlite3.Connection, path: str) -> None:
     source.close()
 
 
-def _every_other_time(commit: Function) -> Function:
-    def committing(store: Any) -> None:
-        store.skipped = not getattr(store, "skipped", False)
-        if not store.skipped:
-            commit(store)
-
-    return committing
-
-
-def _within_the_last_transaction(execute: Function) -> Function:
-    def executing(store: Any) -> None:
-        if not store._db.in_transaction:
-            execute(store)
-            return
-        for statement, rows in store._group:
-            store._db.executemany(statement, rows)
-
-    return executing
+# Every other group is only committed together with the next one.
+@bug("skip-commit", f"{_STORE}._commit")
+@around
+def _commit_every_other_time(commit: Function, store: Any) -> None:
+    store.skipped = not getattr(store, "skipped", False)
+    if not store.skipped:
+        commit(store)
 
 
+@bug("skip-commit", f"{_STORE}._execute")
+@around
+def _execute_within_the_last_transaction(execute: Function, store: Any) -> None:
+    if not store._db.in_transaction:
+        execute(store)
+        return
+    for statement, rows in store._group:
+        store._db.executemany(statement, rows)
+
+
+# An error around a commit is nobody's, and the store is never free again.
+@bug("hang-in-commit", f"{_STORE}.commit")
+@before
 def _fail_after_some(store: Any) -> None:
     store.commits = getattr(store, "commits", 0) + 1
     if store.commits > _COMMITS:
         raise OSError("planted")
 
 
-def _deaf_to_the_disk(fail: Function) -> Function:
-    return lambda self, error: None if isinstance(error, OSError) else fail(self, error)
-
-
-def _readable_by_all(umask: Function) -> Function:
-    umask(0o022)
-    return lambda mask: umask(0o022)
+@bug("hang-in-commit", "node.node:Node.fail")
+@around
+def _ignore_the_disk(fail: Function, node: Any, error: Exception) -> None:
+    if not isinstance(error, OSError):
+        fail(node, error)
 
 
 # -- who may speak for a job ---------------------------------------------------------------------
@@ -189,14 +216,8 @@ def _named(leased: bool) -> Function:
     return find
 
 
-def _hold_any(self: Any, message: Any, now: int) -> None:
-    job = self.broker.jobs.get(getattr(message, "id", 0))
-    if job is not None and job.state.name == "LEASED":
-        self.session.leases[job.id] = job
-
-
-def _any_message(self: Any, msgid: bytes) -> Any:
-    return _named(leased=True)(self.broker, "", msgid.decode("utf-8", "replace"))
+bug("no-fence", "protocols.faktory.worker_commands:held_by")(by(_named(leased=True)))
+bug("no-fence", "protocols.faktory.worker_commands:expired_of")(by(_named(leased=False)))
 
 
 def _sharing(name: str) -> Make:
@@ -205,15 +226,76 @@ def _sharing(name: str) -> Make:
     return after(lambda self, *_, **__: setattr(self, name, everybodys))
 
 
+_GEARMAN = "protocols.gearman.conversation:GearmanConversation"
+bug("no-fence-gearman", f"{_GEARMAN}.__init__")(_sharing("held"))
+bug("no-fence-periodic", "protocols.periodic.runs:Runs.__init__")(_sharing("held"))
+
+
+@bug("no-fence-beanstalkd", "protocols.beanstalkd.conversation:BeanstalkdConversation.on_message")
+@before
+def _hold_any(self: Any, message: Any, now: int) -> None:
+    job = self.broker.jobs.get(getattr(message, "id", 0))
+    if job is not None and job.state.name == "LEASED":
+        self.session.leases[job.id] = job
+
+
+@bug("no-fence-eventmq", "protocols.eventmq.workers:Worker.held_as")
+@by
+def _any_message(self: Any, msgid: bytes) -> Any:
+    return _named(leased=True)(self.broker, "", msgid.decode("utf-8", "replace"))
+
+
+_MEMODB_WORKERS = "protocols.memodb.worker_commands:ConnectionWorkers"
+bug("no-fence-memodb", f"{_MEMODB_WORKERS}.on_lease_lost")(returning(None))
+
+
+@bug("no-fence-memodb", f"{_MEMODB_WORKERS}._take_result")
+@before
 def _take_over(self: Any, worker: Any, *result: Any) -> None:
     if worker.job is not None:
         worker.job.holder = worker.session.holder
 
 
+@bug("no-requeue", "core.sessions:Sessions.close_session")
+@before
+def _keep_what_it_had(self: Any, session: Any, now: int) -> None:
+    session.leases.clear()
+
+
 # -- settings, peers and the guard ---------------------------------------------------------------
 
+bug("open-bind", "cli.serve:check_binds", "node.run:check_binds")(returning(None))
+bug("unredacted", "node.log:Redaction.text")(by(lambda self, text: text))
+bug("unredacted", "node.log:Redaction.field")(by(lambda self, name, value: str(value)))
+# Nobody minds a peer that does not read.
+bug("no-drain", "node.connection:Connection.pause_writing")(returning(None))
+# Whatever is raised is taken for the peer's doing, and a half-changed broker goes on.
+bug("blame-the-peer", "engine.engine:is_of_the_core")(returning(False))
 
+
+@bug("wall-clock-lease", "node.clock:SystemClock.now")
+@by
+def _now_by_the_wall(self: Any) -> int:
+    ns: int = resolve("node.clock:time")[0].time.time_ns()
+    return ns // 1_000_000
+
+
+@bug("no-line-limit", "protocols.buffer:ByteBuffer.take_line")
+@with_arguments
+def _without_a_limit(buffer: Any, limit: int) -> tuple[Any, int]:
+    return buffer, _UNBOUNDED
+
+
+@bug("fixed-salt", "protocols.faktory.handshake:Challenge.__init__")
+@with_arguments
+def _always_alike(self: Any, password: object, rng: Random) -> tuple[Any, object, Random]:
+    return self, password, Random(7)
+
+
+@bug("own-names", "protocols.gearman.service:Names")
 def _latin(names: Any) -> Any:
+    """Gearman has a rule of its own for names that are no UTF-8."""
+
     class Latin(names):  # type: ignore[misc]
         def text(self, raw: bytes) -> str:
             return raw.decode("latin-1")
@@ -224,13 +306,22 @@ def _latin(names: Any) -> Any:
     return Latin
 
 
-def _limits(**changed: int) -> Change:
+def _limits(**changed: int) -> Make:
     """Brokers are built with these limits instead of those of the settings."""
-    change = with_arguments(lambda self, limits, *rest: (self, replace(limits, **changed), *rest))
-    return {"core.broker:Broker.__init__": change}
+    return with_arguments(lambda self, limits, *rest: (self, replace(limits, **changed), *rest))
 
 
+# A job that ends its worker is given to the next one for ever; all that is due is made ready in one turn.
+_BROKER = "core.broker:Broker.__init__"
+bug("no-limit", _BROKER)(_limits(losses_max=_UNBOUNDED))
+bug("no-slicing", _BROKER)(_limits(due_jobs=_UNBOUNDED, supply_jobs=20_000))
+bug("no-byte-bounds", _BROKER)(_limits(window_bytes=_UNBOUNDED, supply_bytes=_UNBOUNDED))
+
+
+@bug("drop-inputs", "engine.engine:Engine._take_inputs")
+@by
 def _drop_the_turn(self: Any, now: int, between: object = None) -> None:
+    """One reader fails, and what others sent in the same turn is dropped."""
     inputs, self.inputs[:] = self.inputs[:], []
     for link, data in inputs:
         if not (link.closing or link.closed):
@@ -241,179 +332,111 @@ def _drop_the_turn(self: Any, now: int, between: object = None) -> None:
 
 # -- the readers, for the fuzz ---------------------------------------------------------------------
 
-
-def _losing_a_byte(feed: Function) -> Function:
-    def lose(self: Any, data: bytes) -> None:
-        feed(self, data[1:] if len(self) > 100 and data.startswith(b"\n") else data)
-
-    return lose
+bug("gearman-believes-a-number", "protocols.gearman.worker_commands:number_in")(by(int))
 
 
+@bug("faktory-loses-a-byte-at-a-cut", "protocols.buffer:ByteBuffer.feed")
+@with_arguments
+def _lose_a_byte(self: Any, data: bytes) -> tuple[Any, bytes]:
+    return self, data[1:] if len(self) > 100 and data.startswith(b"\n") else data
+
+
+@bug("beanstalkd-loses-half-a-line-end", "protocols.beanstalkd.wire:CommandReader.next_message")
+@with_arguments
+def _lose_half_a_line_end(self: Any, data: bytes = b"") -> tuple[Any, bytes]:
+    return self, data[1:] if data[:1] == b"\n" and self._unread[-1:] == b"\r" else data
+
+
+@bug("gearman-forgets-half-a-header", "protocols.gearman.wire:PacketReader._wait")
+@after
 def _forget_half_a_header(self: Any, data: bytes, at: int, needed: int) -> None:
     if len(self._part) == 11:
         self._part.clear()
 
 
-def _giving_back_twice(on_granted: Function) -> Function:
-    def give_back(self: Any, event: Any, now: int) -> None:
-        if self.link.closing:
-            self.broker.give_back(event.job, self.connection.session.holder, now)
-        else:
-            on_granted(self, event, now)
-
-    return give_back
-
-
-def _without_half_a_line_end(self: Any, data: bytes = b"") -> tuple[Any, bytes]:
-    return self, data[1:] if data[:1] == b"\n" and self._unread[-1:] == b"\r" else data
+@bug("periodic-gives-back-what-it-has-no-more", "protocols.periodic.workers:Worker.on_granted")
+@around
+def _give_back_twice(on_granted: Function, self: Any, event: Any, now: int) -> None:
+    if self.link.closing:
+        self.broker.give_back(event.job, self.connection.session.holder, now)
+    else:
+        on_granted(self, event, now)
 
 
-def _told_too_late(protocol: str) -> Change:
+def _told_too_late(protocol: str) -> None:
     """A link of this protocol reads on before anybody is told what its last message led to."""
 
-    def late(read_on: Function) -> Function:
-        def read_on_deaf(self: Any, link: Any, *arguments: Any) -> None:
-            if link.protocol != protocol:
-                read_on(self, link, *arguments)
-                return
-            self.deliver = lambda now: None
-            read_on(self, link, *arguments)
-            del self.deliver
-            self.deliver(arguments[0])
-
-        return read_on_deaf
-
-    return {"engine.engine:Engine._read_on": late}
+    @bug(f"{protocol}-reads-on-before-anybody-is-told", "engine.engine:Engine._read_on")
+    @around
+    def late(read_on: Function, engine: Any, link: Any, *arguments: Any) -> None:
+        if link.protocol != protocol:
+            read_on(engine, link, *arguments)
+            return
+        engine.deliver = lambda now: None
+        read_on(engine, link, *arguments)
+        del engine.deliver
+        engine.deliver(arguments[0])
 
 
-# -- the table of bugs -----------------------------------------------------------------------------
-
-_LINK = "protocols.conversation:Link"
-_STORE = "store.sqlite:SqliteStore"
-_SETTLING = "protocols.faktory.worker_commands"
-_MEMODB_WORKERS = "protocols.memodb.worker_commands:ConnectionWorkers"
-
-BUGS: dict[str, Change] = {
-    # A commit is not on the disk when it returns; replies leave before it; all wait for it.
-    "sync-normal": {"sqlite3:connect": lambda real: partial(real, factory=_NormalConnection)},
-    "ack-before-commit": {f"{_LINK}.write_after_commit": by_other(f"{_LINK}.write")},
-    "all-wait": {f"{_LINK}.write": by_other(f"{_LINK}.write_after_commit")},
-    "ignore-eio": {f"{_STORE}.commit": _ignoring_errors},
-    "heal-unsynced": {"node.datadir:copy_into": by(_copying_unsynced)},
-    # Every other group is only committed together with the next one.
-    "skip-commit": {
-        f"{_STORE}._commit": _every_other_time,
-        f"{_STORE}._execute": _within_the_last_transaction,
-    },
-    "no-crc": {"store.rows:crc32": returning(_EMPTY_TOTALS)},
-    "no-log-check": {"store.sqlite:check_log": returning(None)},
-    "no-ballast": {"node.datadir:DataDir.take_ballast": returning(None)},
-    "loose-modes": {"os:umask": _readable_by_all, "os:chmod": returning(None)},
-    # Whoever names a job settles it.
-    "no-fence": {
-        f"{_SETTLING}:held_by": by(_named(leased=True)),
-        f"{_SETTLING}:expired_of": by(_named(leased=False)),
-    },
-    "no-fence-gearman": {
-        "protocols.gearman.conversation:GearmanConversation.__init__": _sharing("held")
-    },
-    "no-fence-periodic": {"protocols.periodic.runs:Runs.__init__": _sharing("held")},
-    "no-fence-eventmq": {"protocols.eventmq.workers:Worker.held_as": by(_any_message)},
-    "no-fence-beanstalkd": {
-        "protocols.beanstalkd.conversation:BeanstalkdConversation.on_message": before(_hold_any)
-    },
-    "no-fence-memodb": {
-        f"{_MEMODB_WORKERS}.on_lease_lost": returning(None),
-        f"{_MEMODB_WORKERS}._take_result": before(_take_over),
-    },
-    # A worker that is gone keeps what it had.
-    "no-requeue": {
-        "core.sessions:Sessions.close_session": before(
-            lambda _, session, now: session.leases.clear()
-        )
-    },
-    # Spans are measured by the clock on the wall.
-    "wall-clock-lease": {
-        "node.clock:SystemClock.now": by(
-            lambda self: resolve("node.clock:time")[0].time.time_ns() // 1_000_000
-        )
-    },
-    "no-line-limit": {
-        "protocols.buffer:ByteBuffer.take_line": with_arguments(
-            lambda buffer, limit: (buffer, _UNBOUNDED)
-        )
-    },
-    "fixed-salt": {
-        "protocols.faktory.handshake:Challenge.__init__": with_arguments(
-            lambda self, password, rng: (self, password, Random(7))
-        )
-    },
-    "open-bind": {
-        "cli.serve:check_binds": returning(None),
-        "node.run:check_binds": returning(None),
-    },
-    "unredacted": {
-        "node.log:Redaction.text": by(lambda self, text: text),
-        "node.log:Redaction.field": by(lambda self, name, value: str(value)),
-    },
-    # Nobody minds a peer that does not read.
-    "no-drain": {"node.connection:Connection.pause_writing": returning(None)},
-    # Gearman has a rule of its own for names that are no UTF-8.
-    "own-names": {"protocols.gearman.service:Names": _latin},
-    # A job that ends its worker is given to the next one for ever; all that is due is made ready in one turn.
-    "no-limit": _limits(losses_max=_UNBOUNDED),
-    "no-slicing": _limits(due_jobs=_UNBOUNDED, supply_jobs=20_000),
-    "no-byte-bounds": _limits(window_bytes=_UNBOUNDED, supply_bytes=_UNBOUNDED),
-    # One reader fails, and what others sent in the same turn is dropped.
-    "drop-inputs": {"engine.engine:Engine._take_inputs": by(_drop_the_turn)},
-    # An error around a commit is nobody's, and the store is never free again.
-    "hang-in-commit": {
-        f"{_STORE}.commit": before(_fail_after_some),
-        "node.node:Node.fail": _deaf_to_the_disk,
-    },
-    # Whatever is raised is taken for the peer's doing, and a half-changed broker goes on.
-    "blame-the-peer": {"engine.engine:is_of_the_core": returning(False)},
-    "faktory-loses-a-byte-at-a-cut": {"protocols.buffer:ByteBuffer.feed": _losing_a_byte},
-    "gearman-believes-a-number": {"protocols.gearman.worker_commands:number_in": by(int)},
-    "gearman-forgets-half-a-header": {
-        "protocols.gearman.wire:PacketReader._wait": after(_forget_half_a_header)
-    },
-    "periodic-gives-back-what-it-has-no-more": {
-        "protocols.periodic.workers:Worker.on_granted": _giving_back_twice
-    },
-    "periodic-reads-on-before-anybody-is-told": _told_too_late("periodic"),
-    "eventmq-reads-on-before-anybody-is-told": _told_too_late("eventmq"),
-    "memodb-reads-on-before-anybody-is-told": _told_too_late("memodb"),
-    "beanstalkd-loses-half-a-line-end": {
-        "protocols.beanstalkd.wire:CommandReader.next_message": with_arguments(
-            _without_half_a_line_end
-        )
-    },
-}
+for _protocol in ("periodic", "eventmq", "memodb"):
+    _told_too_late(_protocol)
 
 
 # -- tweaks ----------------------------------------------------------------------------------------
 
+_CONVERSATION = "protocols.faktory.conversation:FaktoryConversation"
 
+# Checkpoints come after hundreds of pages, or every few commits, instead of thousands.
+tweak("small-log", "store.sqlite:CHECKPOINT_PAGES")(by(400))
+tweak("tiny-log", "store.sqlite:CHECKPOINT_PAGES")(by(12))
+tweak(wall_clock.TWEAK, "node.clock:time")(wall_clock.moved)
+# Leases may be as short as a producer asks, and a failed job is back within a second.
+tweak("quick-time", "protocols.faktory.jobs:RESERVE_S_MIN")(by(1))
+
+
+# Where it is used, not where it is defined: the name is already bound there.
+@tweak("quick-time", "core.lifecycle:delay_ms")
+@by
+def _soon(policy: object, failures: int, rng: Random) -> int:
+    return 200 + rng.randrange(800)
+
+
+@tweak("few-files", "resource:setrlimit")
+def _few_files(setrlimit: Function) -> Function:
+    """The process may open few files, and cannot change that."""
+    setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
+    return setrlimit
+
+
+# What peers say and what jobs hold is put into the log, as a careless programmer would.
 def _log(*arguments: Any, **fields: Any) -> None:
     importlib.import_module("franca.node.log").event("debug", *arguments, **fields)
 
 
+@tweak("chatty", f"{_CONVERSATION}.on_message")
+@before
 def _log_message(self: Any, message: tuple[bytes, bytes], now: int) -> None:
     data = b" ".join(message)
     _log("heard", f"heard {data!r}", line=data)
     _log("heard", data.decode("utf-8", "replace"))
 
 
+@tweak("chatty", "core.broker:Broker.submit")
+@before
 def _log_job(self: Any, new: Any, *_: Any, **__: Any) -> None:
     _log("taken", f"job {new.name}", body=new.body, args=new.body.decode())
 
 
+@tweak("core-raises", "core.broker:Broker.submit")
+@before
 def _fail_an_assertion(self: Any, new: Any, *_: Any, **__: Any) -> None:
     assert new.kind != _PLANTED, "planted"
 
 
+@tweak("handler-raises", f"{_CONVERSATION}.on_event")
+@before
 def _raise_once(self: Any, session: Any, event: Any, now: int) -> None:
+    """The first conversation that is told of a certain job raises."""
     told = type(event).__name__ == "Granted" and event.job.kind == _PLANTED
     if told and not hasattr(type(self), "raised"):
         type(self).raised = True
@@ -437,49 +460,15 @@ class _KillPoint:
             if self.left == 0:
                 os._exit(KILLED)
 
-    def around(self, send: Function) -> Function:
-        def sending(connection: Any, data: bytes) -> None:
-            self.step("before-reply")
-            send(connection, data)
-            self.step("after-reply")
-
-        return sending
-
-
-def _few_files(setrlimit: Function) -> Function:
-    setrlimit(resource.RLIMIT_NOFILE, (_FILES, _FILES))
-    return setrlimit
+    def send(self, send: Function, connection: Any, data: bytes) -> None:
+        self.step("before-reply")
+        send(connection, data)
+        self.step("after-reply")
 
 
 _POINT = _KillPoint()
-_CONVERSATION = "protocols.faktory.conversation:FaktoryConversation"
-
-TWEAKS: dict[str, Change] = {
-    # Checkpoints come after hundreds of pages, or every few commits, instead of thousands.
-    "small-log": {"store.sqlite:CHECKPOINT_PAGES": by(400)},
-    "tiny-log": {"store.sqlite:CHECKPOINT_PAGES": by(12)},
-    # Leases may be as short as a producer asks, and a failed job is back within a second.
-    "quick-time": {
-        "protocols.faktory.jobs:RESERVE_S_MIN": by(1),
-        # Where it is used, not where it is defined: the name is already bound there.
-        "core.lifecycle:delay_ms": by(lambda policy, failures, rng: 200 + rng.randrange(800)),
-    },
-    wall_clock.TWEAK: {"node.clock:time": wall_clock.moved},
-    # The process may open few files, and cannot change that.
-    "few-files": {"resource:setrlimit": _few_files},
-    # What peers say and what jobs hold is put into the log, as a careless programmer would.
-    "chatty": {
-        f"{_CONVERSATION}.on_message": before(_log_message),
-        "core.broker:Broker.submit": before(_log_job),
-    },
-    # An assertion fails inside the broker; the first conversation that is told of a certain job raises.
-    "core-raises": {"core.broker:Broker.submit": before(_fail_an_assertion)},
-    "handler-raises": {f"{_CONVERSATION}.on_event": before(_raise_once)},
-    "kill-point": {
-        "node.run:SqliteStore": lambda made: partial(made, step=_POINT.step),
-        "node.connection:Connection.send": _POINT.around,
-    },
-}
+tweak("kill-point", "node.run:SqliteStore")(lambda made: partial(made, step=_POINT.step))
+tweak("kill-point", "node.connection:Connection.send")(around(_POINT.send))
 
 
 def main(argv: list[str]) -> None:

@@ -146,11 +146,9 @@ class Trial:
 
     def _noticed(self) -> list[str]:
         """What neighbours noticed, beside what their history will tell."""
-        found = self.load.complaints[:]
-        for actor in self.load.actors:
-            errors = [e for e in actor.broken if not isinstance(e, TimeoutError)]
-            found += [f"{actor.name}: {error!r}" for error in errors]
-        return found
+        broken = [(actor.name, error) for actor in self.load.actors for error in actor.broken]
+        errors = [(name, error) for name, error in broken if not isinstance(error, TimeoutError)]
+        return self.load.complaints + [f"{name}: {error!r}" for name, error in errors]
 
     def _late(self) -> list[str]:
         """Those who waited too long for an answer that should come at once, more than one time.
@@ -162,20 +160,16 @@ class Trial:
         return [f"{name} waited {_WAIT_MAX_S} s, {n} times" for name, n in late if n > 1]
 
     def wanting(self, share: float) -> list[str]:
-        """What there was too little of, for a run of this share of the full time.
+        """The protocols of which there was too little, for a run of this share of the full time.
 
         A short one shows that the proof works, on machines that are busy too.
         """
-        found: list[str] = []
         share = 1.0 if share >= 1 else share / 10
-        for name, sent, past, checked in self.by_protocol():
-            if sent < _SENT_MIN * share:
-                found.append(f"{name}: {sent} hostile messages")
-            if past < sent * _PAST_MIN:
-                found.append(f"{name}: {past} of {sent} got past the reader")
-            if checked < _CHECKED_MIN * share:
-                found.append(f"{name}: {checked} checked jobs")
-        return found
+        return [
+            f"too little of {name}: {sent} hostile messages, {past} past the reader, {checked} jobs"
+            for name, sent, past, checked in self.by_protocol()
+            if sent < _SENT_MIN * share or past < sent * _PAST_MIN or checked < _CHECKED_MIN * share
+        ]
 
     def by_protocol(self) -> list[tuple[str, int, int, int]]:
         """Hostile messages, those that got past the reader, and checked jobs."""

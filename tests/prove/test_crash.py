@@ -4,7 +4,7 @@ from pathlib import Path
 from random import Random
 
 from tests.prove.crash import Disk, materialise
-from tests.prove.trace import CREATED, DIRECTORY, Kind, Record, encode, read, replies
+from tests.prove.trace import CREATED, DIRECTORY, HEAD, Kind, Record, read, replies
 from tests.support.faktory import take_replies
 
 OPEN_DIR = Record(Kind.OPEN, DIRECTORY, handle=1)
@@ -21,6 +21,14 @@ def states(records: list[Record], count: int = 200) -> list[dict[str, bytes]]:
 
 def write(data: bytes, offset: int = 0) -> Record:
     return Record(Kind.WRITE, handle=2, offset=offset, data=data)
+
+
+def encode(*records: Record) -> bytes:
+    """The bytes of a trace."""
+    return b"".join(
+        HEAD.pack(len(r.data), r.kind, r.flags, 0, r.handle, 0, r.offset, r.upto) + r.data
+        for r in records
+    )
 
 
 def sync(handle: int, upto: int) -> Record:
@@ -95,7 +103,7 @@ def test_a_file_that_was_there_before_the_trace_keeps_its_content() -> None:
 
 def test_a_trace_is_read_as_it_was_written_but_for_a_torn_end(tmp_path: Path) -> None:
     records = [OPEN_DIR, OPEN_FILE, write(b"abc", 7), sync(2, 3)]
-    (tmp_path / "trace").write_bytes(encode(records) + encode([write(b"abc")])[:-1])
+    (tmp_path / "trace").write_bytes(encode(*records) + encode(write(b"abc"))[:-1])
     assert read(tmp_path / "trace") == records
 
 

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import NamedTuple
 
-_HEAD = struct.Struct("<IBBHIIQQ")
+HEAD = struct.Struct("<IBBHIIQQ")
 
 Take = Callable[[bytearray], Iterator[bytes]]
 """Takes whole replies off the front of what was sent; how they are told apart, a protocol knows."""
@@ -54,9 +55,9 @@ def read(path: Path) -> list[Record]:
     raw = path.read_bytes()
     records: list[Record] = []
     at = 0
-    while at + _HEAD.size <= len(raw):
-        size, kind, flags, _, handle, _, offset, upto = _HEAD.unpack_from(raw, at)
-        at += _HEAD.size
+    while at + HEAD.size <= len(raw):
+        size, kind, flags, _, handle, _, offset, upto = HEAD.unpack_from(raw, at)
+        at += HEAD.size
         if at + size > len(raw):
             break
         records.append(Record(Kind(kind), flags, handle, offset, upto, raw[at : at + size]))
@@ -64,16 +65,7 @@ def read(path: Path) -> list[Record]:
     return records
 
 
-def encode(records: Iterable[Record]) -> bytes:
-    """The bytes of a trace; for tests that make one by hand."""
-    return b"".join(
-        _HEAD.pack(len(r.data), r.kind, r.flags, 0, r.handle, 0, r.offset, r.upto) + r.data
-        for r in records
-    )
-
-
-@dataclass(slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A whole reply that had left once the record with this number was made."""
 
     record: int

@@ -10,6 +10,7 @@ import os
 import struct
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 TWEAK = "moved-clock"
 VARIABLE = "PROVE_CLOCK"
@@ -47,33 +48,24 @@ class WallClock:
     def set_wall(self, seconds: float) -> None:
         """Somebody sets the wall clock forward by so much, or back; no time passes."""
         self.wall_ahead_s += seconds
-        _BOTH.pack_into(self._shared, 0, _ns(self._passed_s), _ns(self.wall_ahead_s))
+        ahead_ns = (round(span * 1e9) for span in (self._passed_s, self.wall_ahead_s))
+        _BOTH.pack_into(self._shared, 0, *ahead_ns)
 
 
-class _MovedTime:
-    """The server's end: what its clock takes for the module `time`."""
+def moved(_: object) -> SimpleNamespace:
+    """The tweak: what a server's clock takes for the module `time`, which follows the file that the environment names."""
+    shared = _open(Path(os.environ[VARIABLE]))
 
-    def __init__(self, path: Path) -> None:
-        self._shared = _open(path)
+    def ahead(place: int) -> int:
+        found: int = _BOTH.unpack_from(shared, 0)[place]
+        return found
 
-    def monotonic_ns(self) -> int:
-        ahead: int = _BOTH.unpack_from(self._shared, 0)[0]
-        return time.monotonic_ns() + ahead
-
-    def time_ns(self) -> int:
-        ahead: int = _BOTH.unpack_from(self._shared, 0)[1]
-        return time.time_ns() + ahead
-
-
-def moved(_: object) -> _MovedTime:
-    """The tweak: what a clock reads that follows the file which the environment names."""
-    return _MovedTime(Path(os.environ[VARIABLE]))
+    return SimpleNamespace(
+        monotonic_ns=lambda: time.monotonic_ns() + ahead(0),
+        time_ns=lambda: time.time_ns() + ahead(1),
+    )
 
 
 def _open(path: Path) -> mmap.mmap:
     with path.open("r+b") as file:
         return mmap.mmap(file.fileno(), _BOTH.size)
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * 1e9)

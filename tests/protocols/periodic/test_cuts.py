@@ -18,6 +18,6 @@ def test_who_asked_for_a_job_before_it_broke_the_rules_is_given_it_first() -> No
         Step("periodic/worker", ((b"\x01",), (b"grab", b"\x01"), CAN_DO, NO_MESSAGE)),
     )
     whole = Stage(exchange).play()
-    assert b"grab\x05\x01q\x01m" in whole.said["periodic/worker"]
+    assert b"grab\x05\x01q\x01m" in whole.heard["periodic/worker"]
     for seed in range(20):
-        assert Stage(exchange).play(Random(seed)).said == whole.said
+        assert Stage(exchange).play(Random(seed)).heard == whole.heard

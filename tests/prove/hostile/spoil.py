@@ -87,20 +87,11 @@ def spoiled_bytes(data: bytes, rng: Random) -> bytes:
     """One thing wrong with these bytes."""
     at = rng.randrange(len(data) + 1)
     to = min(len(data), at + rng.choice((1, 1, 2, 4, 8, 30)))
-    match rng.randrange(8):
-        case 0:
-            return data[:at] + rng.choice(_WORDS) + data[to:]
-        case 1:
-            return data[:at] + rng.choice(_WORDS) + data[at:]
-        case 2:
-            return data[:at] + data[to:]
-        case 3:
-            return data[:at]
-        case 4:
-            return data[:at] + data[at:to] * rng.choice(_REPEATS) + data[to:]
-        case 5 if at < len(data):
-            return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
-        case 6:
-            packed = struct.pack(rng.choice((">I", "<I", ">Q")), rng.choice(_LENGTHS))
-            return data[:at] + packed + data[at + len(packed) :]
-    return data[:at] + rng.randbytes(rng.choice((1, 4, 20))) + data[to:]
+    word, repeats = rng.choice(_WORDS), rng.choice(_REPEATS)
+    length = struct.pack(rng.choice((">I", "<I", ">Q")), rng.choice(_LENGTHS))
+    flipped = bytes(byte ^ 1 << rng.randrange(8) for byte in data[at : at + 1])
+    instead, end = rng.choice((
+        (word, to), (word, at), (b"", to), (b"", len(data)), (data[at:to] * repeats, to), (flipped, at + 1),
+        (length, at + len(length)), (rng.randbytes(rng.choice((1, 4, 20))), to),
+    ))  # fmt: skip
+    return data[:at] + instead + data[end:]
