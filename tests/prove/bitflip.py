@@ -12,15 +12,13 @@ Where the index of the log is gone too, as after a power cut, damage to the last
 from a torn write that was never acknowledged: `last_group` counts those, and nothing else may be missing.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Set
 from dataclasses import asdict as as_dict
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from msgspec.structs import asdict
 
@@ -139,7 +137,7 @@ class Content:
         self.twice += job_id in self.jobs
         self.jobs[job_id] = shown
 
-    def wrong(self, right: Content) -> str:
+    def wrong(self, right: Self) -> str:
         """What came out and was never put in, if anything."""
         if self.twice:
             return "a job twice"
@@ -149,13 +147,13 @@ class Content:
         in_order = [job_id for job_id in right.jobs if job_id in self.jobs]
         return "" if in_order == list(self.jobs) else "the order of jobs"
 
-    def wrong_at_start(self, right: Content) -> str:
+    def wrong_at_start(self, right: Self) -> str:
         """What the server believed at its start and is not so, if anything."""
         return ", ".join(
             name for name, value in self.at_start.items() if value != right.at_start[name]
         )
 
-    def missing(self, right: Content) -> Set[int]:
+    def missing(self, right: Self) -> Set[int]:
         """The jobs that did not come out."""
         return right.jobs.keys() - self.jobs.keys()
 
@@ -204,29 +202,27 @@ def drain(keeper: Keeper, content: Content) -> None:
     keeper.commit()
 
 
-WAYS: tuple[Way, ...] = (read, drain)
-
-
 # -- the damage ------------------------------------------------------------------------------------------
 
 
-class Files:
-    """A store as it was found, by the endings of its files' names."""
+Files = dict[str, bytes]
+"""A store as it was found, by the endings of its files' names."""
 
-    def __init__(self, name: str, path: Path) -> None:
-        self.name = name
-        beside = {suffix: Path(f"{path}{suffix}") for suffix in _BESIDE}
-        self.content = {s: p.read_bytes() for s, p in beside.items() if p.exists()}
 
-    def use(self, home: Path, way: Way, changed: dict[str, bytes]) -> Content:
-        """What comes out of a copy with some of its files changed; an empty index is not there."""
-        folder = home / "state"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        for suffix, data in (self.content | changed).items():
-            if data or suffix != "-shm":
-                (folder / f"{_FILE}{suffix}").write_bytes(data)
-        return use(folder / _FILE, way)
+def _files(path: Path) -> Files:
+    beside = {suffix: Path(f"{path}{suffix}") for suffix in _BESIDE}
+    return {suffix: path.read_bytes() for suffix, path in beside.items() if path.exists()}
+
+
+def _use_copy(home: Path, way: Way, files: Files) -> Content:
+    """What comes out of these files; an empty index is not there."""
+    folder = home / "state"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for suffix, data in files.items():
+        if data or suffix != "-shm":
+            (folder / f"{_FILE}{suffix}").write_bytes(data)
+    return use(folder / _FILE, way)
 
 
 def run(options: Options) -> Result:
@@ -237,12 +233,12 @@ def run(options: Options) -> Result:
     rng, tally = options.rng, Tally("flips", "trunc", *_VERDICTS)
     with in_memory() as home:
         stopped, killed, before = _stores(home, rng, options.number("jobs", 400, short=250))
-        rights = {way: stopped.use(home, way, {}) for way in WAYS}
+        rights = {way: _use_copy(home, way, stopped) for way in (read, drain)}
         for way, right in rights.items():
             assert not right.refusal, right.refusal
             assert len(right.jobs) > 100, "hardly any jobs"
-            assert killed.use(home, way, {}) == right, "a kill changed something"
-        last_group = rights[read].jobs.keys() - before.use(home, read, {}).jobs.keys()
+            assert _use_copy(home, way, killed) == right, "a kill changed something"
+        last_group = rights[read].jobs.keys() - _use_copy(home, read, before).jobs.keys()
         for what, files, suffix, without_index, count in (
             ("flips", stopped, "", False, flips),
             ("flips", killed, "", False, flips // 5),
@@ -253,12 +249,13 @@ def run(options: Options) -> Result:
         ):
             tally[what] += count
             allowed = last_group if without_index else set()
+            name = "stopped" if files is stopped else "killed"
             for _ in range(count):
-                harm, data = _harmed(what, files.content[suffix], rng)
-                changed = {suffix: data} | ({"-shm": b""} if without_index else {})
+                harm, data = _harmed(what, files[suffix], rng)
+                changed = files | {suffix: data} | ({"-shm": b""} if without_index else {})
                 for way, right in rights.items():
                     try:
-                        found = files.use(home, way, changed)
+                        found = _use_copy(home, way, changed)
                         verdict, detail = _judge(found, right, allowed)
                         tally["refused"] += bool(found.refusal)
                     except Exception as error:
@@ -267,7 +264,7 @@ def run(options: Options) -> Result:
                         # Unchecked, a value of another kind may be stumbled over.
                         verdict, detail = "served_wrong", repr(error)
                     if detail:
-                        tally.note(verdict, f"{files.name}{suffix} {harm}: {detail}")
+                        tally.note(verdict, f"{name}{suffix} {harm}: {detail}")
                     elif verdict:
                         tally[verdict] += 1
     return Result(not tally.examples, str(tally), tally.examples[:8])
@@ -289,13 +286,13 @@ def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, s
 def _stores(home: Path, rng: Random, jobs: int) -> tuple[Files, Files, Files]:
     """The same store after a stop, after a kill, and without its last group."""
     keeper = fill(home / _FILE, rng, jobs)
-    before = Files("before", home / _FILE)
+    before = _files(home / _FILE)
     for number in range(3):
         keeper.broker.submit(m.NewJob("mail", "kind", b"last", m.Policy(), f"last-{number}"), _NOW)
     keeper.commit()
-    killed = Files("killed", home / _FILE)
+    killed = _files(home / _FILE)
     keeper.store.close()
-    return Files("stopped", home / _FILE), killed, before
+    return _files(home / _FILE), killed, before
 
 
 def _harmed(what: str, data: bytes, rng: Random) -> tuple[str, bytes]:

@@ -9,13 +9,11 @@ import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from random import Random
 
-from tests.prove import trace
-from tests.prove.crash import Disk, materialise
+from tests.prove.crash import Disk, Record, materialise, replies
 from tests.prove.dialogues import YES, Dialogue
 from tests.prove.harness import Tally
 from tests.prove.load import BROKEN, left_in
@@ -26,6 +24,7 @@ _MAGIC = b"SQLite format 3\0"
 _BALLAST = "ballast"
 _BROKEN_PROMISES = ("lost_acked", "resurrected", "corrupt", "refused")
 
+NEVER = 1 << 60
 State = tuple[int, dict[str, bytes]]
 """How many records had been made when the power went, and the files that were found."""
 
@@ -33,35 +32,24 @@ State = tuple[int, dict[str, bytes]]
 # -- what had been promised by when ------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Fate:
-    """The records by which a job's replies had left; None: it never happened."""
+class Fate(dict[str, int]):
+    """By verb, the record by which the first reply that promised it had left; `NEVER`: it did not happen."""
 
-    pushed: int | None = None
-    fetched: int | None = None  # the first time
-    ack_sent: bool = False
-    ended: int | None = None
+    ack_sent = False
 
-    def note(self, verb: str, record: int) -> None:
-        if verb == "push":
-            self.pushed = record
-        elif verb == "fetch":
-            self.fetched = record if self.fetched is None else min(self.fetched, record)
-        elif verb == "ack":
-            self.ended = record
+    def __missing__(self, verb: str) -> int:
+        return NEVER
 
     def must_be_there(self, cut: int) -> bool:
-        if self.pushed is None or self.pushed >= cut:
-            return False
         # A worker says ACK only after it has the job: before that, nothing may remove it.
-        return not self.ack_sent or self.fetched is None or self.fetched >= cut
+        return self["push"] < cut and not (self.ack_sent and self["fetch"] < cut)
 
     def must_be_gone(self, cut: int) -> bool:
-        return self.ended is not None and self.ended < cut
+        return self["ack"] < cut
 
 
 def fates(
-    records: list[trace.Record], dialogues: Sequence[Dialogue], *, long_ago: bool = False
+    records: list[Record], dialogues: Sequence[Dialogue], *, long_ago: bool = False
 ) -> dict[str, Fate]:
     """Join what the connections said with the replies that the shim saw leaving, by stored name.
 
@@ -69,14 +57,15 @@ def fates(
     """
     jobs: dict[str, Fate] = {}
     for dialogue in dialogues:
-        marks = trace.replies(records, dialogue.local_port, dialogue.replay())
+        marks = replies(records, dialogue.local_port, dialogue.replay())
         assert len(marks) <= len(dialogue.said), "more replies than commands"
         for command, mark in zip_longest(dialogue.said, marks):
             for name in command.jobs:
                 fate = jobs.setdefault(name, Fate())
                 fate.ack_sent = fate.ack_sent or command.verb == "ack"
                 if mark is not None and mark.reply == YES:
-                    fate.note(command.verb, -1 if long_ago else mark.record)
+                    record = -1 if long_ago else mark.record
+                    fate[command.verb] = min(record, fate[command.verb])
     names = {name: called for dialogue in dialogues for name, called in dialogue.names.items()}
     return {names.get(name, name): fate for name, fate in jobs.items()}
 
@@ -84,9 +73,7 @@ def fates(
 # -- the states --------------------------------------------------------------------------------
 
 
-def crash_states(
-    records: list[trace.Record], count: int, rng: Random, disk: Disk
-) -> Iterator[State]:
+def crash_states(records: list[Record], count: int, rng: Random, disk: Disk) -> Iterator[State]:
     """So many crash states, ordered by the moment of the cut, of a disk as it was before."""
     fed = 0
     for cut in sorted(rng.randint(1, len(records)) for _ in range(count)):

@@ -23,7 +23,7 @@ import msgspec
 
 from tests.prove import hostile
 from tests.prove.harness import SideProcess
-from tests.prove.hostile.play import Raw
+from tests.prove.hostile.raw import Raw
 from tests.prove.hostile.spoil import spoiled_bytes, spoiled_message
 from tests.support.protocols import PROTOCOLS
 

@@ -16,9 +16,8 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from random import Random
 
-from tests.prove import trace
-from tests.prove.crash import Disk
-from tests.prove.crash_states import State, StateTally, fates
+from tests.prove.crash import Disk, Kind, Record, read_trace
+from tests.prove.crash_states import NEVER, State, StateTally, fates
 from tests.prove.dialogues import Dialogue
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.load import BROKEN
@@ -51,8 +50,8 @@ class Point:
         said = notes.read_text() if notes.exists() else ""
         return int(said.split(" ")[2]) / 1e9 if said else None
 
-    def records(self) -> list[trace.Record]:
-        return trace.read(self.home / "trace")
+    def records(self) -> list[Record]:
+        return read_trace(self.home / "trace")
 
     # -- the run ---------------------------------------------------------------------------
 
@@ -106,8 +105,8 @@ class Point:
         failed, seen = False, 0
         for number, record in enumerate(records, 1):
             disk.feed(record)
-            failed = failed or record.kind is trace.Kind.FAILED_SYNC
-            if failed and record.kind is trace.Kind.SEND and seen < _CUTS:
+            failed = failed or record.kind is Kind.FAILED_SYNC
+            if failed and record.kind is Kind.SEND and seen < _CUTS:
                 seen += 1
                 yield number, disk.surely()
         yield len(records), disk.surely()
@@ -118,17 +117,16 @@ class Point:
             return False
         if self.answered_at > self.failed_at:
             self.complaints.append("answered a command sent after the failure")
-        elif self.exit_code != _EXIT_DISK:
+            return True
+        if self.exit_code != _EXIT_DISK:
             self.complaints.append(f"ended with {self.exit_code} instead of {_EXIT_DISK}")
-        else:
-            return False
-        return True
+        return self.exit_code != _EXIT_DISK
 
     def recovers(self) -> bool:
         """Whether a healthy server serves all that was acknowledged and nothing that was finished."""
         records = self.records()
         jobs, end = fates(records, self.dialogues), len(records)
-        wanted = {jid for jid, f in jobs.items() if f.must_be_there(end) and f.fetched is None}
+        wanted = {jid for jid, f in jobs.items() if f.must_be_there(end) and f["fetch"] == NEVER}
         gone = {jid for jid, fate in jobs.items() if fate.must_be_gone(end)}
         try:
             with Server(self.data) as server, Faktory(server.port) as client:

@@ -5,12 +5,14 @@ Of each protocol hundreds of malformed frames, some that never end, and some tha
 hung up on at its first line, half a message and then silence after a while.
 """
 
-from contextlib import ExitStack
+import threading
+import time
+from contextlib import ExitStack, suppress
 
 from tests.prove import hostile
 from tests.prove.harness import Options, Result, Tally, limits
-from tests.prove.hostile import FRAME_BYTES, Heavy, Hostility
-from tests.prove.hostile.play import SILENT_S, endless, play, play_heavy, silences, stays
+from tests.prove.hostile import CLOSED, EITHER, FRAME_BYTES, REFUSED, Case, Heavy, Hostility
+from tests.prove.hostile.raw import Raw
 from tests.prove.observe import Memory, errors_logged
 from tests.prove.witness import Witness
 from tests.support.faktory import Faktory
@@ -24,9 +26,90 @@ _WORST_MAX_MS = 1_000.0
 _WARM = 300
 _CASES_SHORT = 300  # of each protocol but one; each run draws others
 _STRANGERS = 4
-_SILENT_MS = int(SILENT_S * 1_000)
+_SILENT_MS = 2_000
+"""As long as half a message may wait for its other half."""
+_AT_ONCE_S = 1.0
+"""By then whoever is hung up on at once has noticed."""
+_CHUNK, _ENDLESS_CHUNKS = 1 << 20, 32
+_NEVER = b"what no server says"
 _LIMITS = limits(frame_bytes_max=FRAME_BYTES, body_bytes_max=FRAME_BYTES // 2)
 _LIMITS |= limits(handshake_ms=_SILENT_MS, frame_ms=_SILENT_MS)
+
+
+def _play(hostility: Hostility, port: int, case: Case) -> str:
+    """Send a case on a connection of its own; what was wrong with the answer, or nothing."""
+    may_wait = hostility.halves_wait and case.outcome == EITHER
+    with Raw(port, 0.5 if may_wait else 10.0) as peer:
+        began = time.monotonic()
+        closed = False
+        try:
+            if case.known:
+                peer.send(hostility.hello)
+            peer.send(case.data)
+            if case.known or case.outcome == EITHER:
+                peer.send(hostility.last)
+            peer.read_until(hostility.answer)
+        except TimeoutError:
+            return "" if may_wait else f"no answer, only {bytes(peer.heard[:124])!r}"
+        except ConnectionError:
+            closed = True
+        is_late = time.monotonic() - began > _AT_ONCE_S
+    try:
+        answers = list(hostility.said(bytes(peer.heard).removesuffix(hostility.answer)))
+    except ValueError as error:
+        return str(error)
+    if case.outcome == CLOSED and (is_late or not closed):
+        return "not closed at once"
+    return _judged(hostility, case, answers[hostility.greetings :], closed=closed)
+
+
+def _judged(hostility: Hostility, case: Case, answers: list[bytes], *, closed: bool) -> str:
+    errors = [answer for answer in answers if answer.startswith(hostility.errors)]
+    shown = [answer[:60] for answer in answers[:3]]
+    if case.outcome == CLOSED:
+        told = answers if hostility.counts else [a for a in answers if a not in errors]
+        return f"answered {shown}" if hostility.errors and told else ""
+    if closed:
+        is_right = case.outcome == EITHER or (hostility.counts and errors)
+        return "" if is_right else f"closed after {shown}"
+    if case.outcome == REFUSED and len(errors) != 1:
+        return f"not refused: {shown}"
+    if hostility.counts and case.known and len(answers) != 1:
+        return f"{len(answers)} answers: {shown}"
+    return ""
+
+
+def _play_heavy(hostility: Hostility, port: int, heavy: Heavy) -> str:
+    """Send it as a known client, read all answers meanwhile; what was wrong with them, or nothing."""
+    answered = threading.Event()
+    with Raw(port) as peer:
+
+        def read_on() -> None:
+            with suppress(OSError):
+                peer.read_until(hostility.answer)
+                answered.set()
+
+        reader = threading.Thread(target=read_on, daemon=True)
+        reader.start()
+        pieces = [m * min(1_000, n - at) for m, n in heavy.messages for at in range(0, n, 1_000)]
+        peer.pour([hostility.hello, *pieces, hostility.last])
+        reader.join()
+    if heavy.closes:
+        return "not hung up on" if answered.is_set() else ""
+    if not answered.is_set():
+        return f"no answer to the last, only {bytes(peer.heard[-60:])!r}"
+    if hostility.counts:
+        answers = len(list(hostility.said(bytes(peer.heard)))) - hostility.greetings - 1
+        wanted = sum(times for _, times in heavy.messages)
+        return "" if answers == wanted else f"{answers} answers to {wanted} messages"
+    return ""
+
+
+def _endless(hostility: Hostility, port: int, *, known: bool) -> Raw:
+    """Say more and more until the server has had enough; left open."""
+    peer = Raw(port)
+    peer.pour([hostility.rows("endless")[known], *[b"x" * _CHUNK] * _ENDLESS_CHUNKS])
+    return peer
 
 
 class Trial:
@@ -44,19 +127,26 @@ class Trial:
         short = self.options.short and protocol != PROTOCOLS[0]
         cases = hostility.shuffled_cases(self.options.seed)[: _CASES_SHORT if short else None]
         for case in cases[:_WARM]:
-            play(hostility, port, case)
-        silent = silences(hostility, port)
+            _play(hostility, port, case)
+        silent = {
+            begun: Raw(port, _SILENT_MS / 1_000 + 4.0) for begun in hostility.rows("silences")
+        }
+        for begun, peer in silent.items():
+            peer.send(begun)
         with Memory(self.server) as memory, ExitStack() as open_still:
             for case in cases:
-                self._note(f"{protocol}, {case}", play(hostility, port, case))
+                self._note(f"{protocol}, {case}", _play(hostility, port, case))
             for _ in range(_STRANGERS):
-                open_still.enter_context(endless(hostility, port, known=False))
+                open_still.enter_context(_endless(hostility, port, known=False))
             growth_mib = max(memory.peak_mib, memory.growth_mib())
             self.rss_growth_mib = max(self.rss_growth_mib, growth_mib)
         self.tally["cases"] += len(cases) + _STRANGERS
         for begun, peer in silent.items():
-            wrong = "not hung up on" if stays(peer) else ""
-            self._note(f"{protocol}, silence after {begun!r}", wrong)
+            with peer, suppress(ConnectionError):
+                try:
+                    peer.read_until(_NEVER)
+                except TimeoutError:
+                    self._note(f"{protocol}, silence after {begun!r}", "not hung up on")
         with Faktory(self.server.port) as client:
             heard = "smuggled" in client.hello().info()["faktory"]["queues"]
             self._note(protocol, "a web page was heard" if heard else "")
@@ -78,7 +168,7 @@ class Trial:
             self.heavy_peak_mib = max(self.heavy_peak_mib, peak_mib)
             self._note_wait(name, worst_ms)
         self.tally["cases"] += 1
-        with Memory(self.server) as memory, endless(hostility, port, known=True):
+        with Memory(self.server) as memory, _endless(hostility, port, known=True):
             self.heavy_peak_mib = max(self.heavy_peak_mib, memory.peak_mib)
 
     def _one_large(
@@ -86,7 +176,7 @@ class Trial:
     ) -> tuple[float, float, str]:
         """How long the good client waited, how much memory it took, and what was wrong."""
         with Memory(self.server) as memory:
-            wrong = play_heavy(hostility, port, heavy)
+            wrong = _play_heavy(hostility, port, heavy)
         with Faktory(self.server.port, timeout=60.0) as client:
             client.hello().queue("REMOVE", ["hostile"])
         return self._waited(name), memory.peak_mib, wrong

@@ -21,7 +21,7 @@ from tests.prove.load import Load, Plan
 from tests.prove.observe import ask, live_jobs
 from tests.support.faktory import Faktory, FaktoryError, job
 from tests.support.protocols import PROTOCOLS
-from tests.support.server import Server, ServerFailed
+from tests.support.server import ServerFailed
 
 QUEUE = "prove"
 _UNANSWERED = (CannotConnect, Declined, TimedOut)
@@ -133,7 +133,8 @@ class Trial:
         if not self.server.running:
             self.hurt.append(f"the server ended: {self.server.log_tail()[-600:]}")
             return
-        self.rss_max_mb = _peak_mb(self.server)
+        memory = Path(f"/proc/{self.server.process.pid}/status").read_text()
+        self.rss_max_mb = int(memory.partition("VmHWM:")[2].split()[0]) // 1024
         self.hurt += [line for line in self.server.log_lines() if "peer-failed" in line][:3]
         try:
             status = ask(self.server, "server.status", timeout_s=_WAIT_MAX_S)
@@ -200,11 +201,6 @@ def run(options: Options) -> Result:
         f" scenes_wrong={len(scenes)} drained={trial.drained:d}",
         [*details, *faults[:20], *trial.verdict.examples, *trial.crowd.faults],
     )
-
-
-def _peak_mb(server: Server) -> int:
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
 # -- the scenes ------------------------------------------------------------------------------------

@@ -7,8 +7,7 @@ state all that the first server acknowledged must still be there, and what it sa
 
 from pathlib import Path
 
-from tests.prove import trace
-from tests.prove.crash import Disk
+from tests.prove.crash import Disk, read_trace
 from tests.prove.crash_states import StateTally, crash_states, fates
 from tests.prove.fsync_eio import Point
 from tests.prove.harness import Options, Result
@@ -35,7 +34,7 @@ def run(options: Options) -> Result:
         with options.server(point.data, env=options.disk(point.data, trace=second)) as server:
             server.terminate()
         disk = Disk.holding(before)
-        crashed = crash_states(trace.read(second), states, rng, disk)
+        crashed = crash_states(read_trace(second), states, rng, disk)
         tally.judge(crashed, jobs, serve_every=states // 2)
     held = tally.ok and healed == falls
     figures = f"{tally} falls={falls} healed={healed} jobs={jobs_seen}"

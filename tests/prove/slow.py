@@ -10,8 +10,8 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -81,26 +81,20 @@ def _never_read(server: Server, seconds: float) -> None:
     """Ask for thousands of results and for the server's state, and read nothing."""
     deadline = time.monotonic() + seconds
     with ExitStack() as stack:
-        readers = [stack.enter_context(_known(server.port)) for _ in range(2 * _READERS)]
+        readers = [stack.enter_context(socket.socket()) for _ in range(2 * _READERS)]
+        for peer in readers:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            peer.settimeout(10.0)
+            peer.connect((HOST, server.port))
+            peer.recv(100)
+            peer.sendall(_HELLO)
+            peer.recv(100)
+            peer.setblocking(False)
         while time.monotonic() < deadline:
             for number, peer in enumerate(readers):
                 with suppress(OSError):
                     peer.send((b"INFO\r\n" if number % 2 else b"FETCH results\r\n") * 500)
             time.sleep(0.01)
-
-
-@contextmanager
-def _known(port: int) -> Iterator[socket.socket]:
-    """A connection with a small buffer that said HELLO and read the greeting; it never blocks."""
-    with socket.socket() as peer:
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
-        peer.settimeout(10.0)
-        peer.connect((HOST, port))
-        peer.recv(100)
-        peer.sendall(_HELLO)
-        peer.recv(100)
-        peer.setblocking(False)
-        yield peer
 
 
 def _trickle(server: Server, seconds: float) -> None:
@@ -190,15 +184,6 @@ def _push_much(server: Server, seconds: float) -> None:
         time.sleep(seconds)
 
 
-def _warm_up(server: Server, rounds: int) -> None:
-    """Push until the server has grown as large as it gets while the disk is quick."""
-    for _ in range(rounds):
-        before = server.rss_kib()
-        _push_much(server, 1.0)
-        if server.rss_kib() - before < _WARM_KIB:
-            return
-
-
 # -- the proof ---------------------------------------------------------------------------------
 
 
@@ -218,7 +203,11 @@ def run(options: Options) -> Result:
     env = _SMALL | options.disk("disk", slow_sync=_SYNC_MS, switch=switch)
     with options.server("disk", env=env) as server:
         # Windows and caches fill up on any disk; what is looked for is what comes on top.
-        _warm_up(server, 3 if short else 8)
+        for _ in range(3 if short else 8):
+            before = server.rss_kib()
+            _push_much(server, 1.0)
+            if server.rss_kib() - before < _WARM_KIB:
+                break
         switch.touch()
         phases += _play(server, idle_s, {"slow disk": (_push_much, 2.5 if short else 10)})
     return Result(

@@ -3,8 +3,17 @@
 from pathlib import Path
 from random import Random
 
-from tests.prove.crash import Disk, materialise
-from tests.prove.trace import CREATED, DIRECTORY, HEAD, Kind, Record, read, replies
+from tests.prove.crash import (
+    CREATED,
+    DIRECTORY,
+    HEAD,
+    Disk,
+    Kind,
+    Record,
+    materialise,
+    read_trace,
+    replies,
+)
 from tests.support.faktory import take_replies
 
 OPEN_DIR = Record(Kind.OPEN, DIRECTORY, handle=1)
@@ -104,7 +113,7 @@ def test_a_file_that_was_there_before_the_trace_keeps_its_content() -> None:
 def test_a_trace_is_read_as_it_was_written_but_for_a_torn_end(tmp_path: Path) -> None:
     records = [OPEN_DIR, OPEN_FILE, write(b"abc", 7), sync(2, 3)]
     (tmp_path / "trace").write_bytes(encode(*records) + encode(write(b"abc"))[:-1])
-    assert read(tmp_path / "trace") == records
+    assert read_trace(tmp_path / "trace") == records
 
 
 def test_replies_are_counted_when_their_last_byte_has_left() -> None:

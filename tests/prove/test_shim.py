@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.prove import shim, trace
-from tests.prove.crash import Disk
+from tests.prove import shim
+from tests.prove.crash import Disk, Kind, read_trace
 from tests.prove.shim import NoCompiler
 
 
@@ -62,15 +62,15 @@ db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 def test_a_recorded_database_can_be_rebuilt_byte_for_byte(shimmed: Shimmed) -> None:
     shimmed.run(SQLITE, trace=shimmed.trace)
 
-    records = trace.read(shimmed.trace)
+    records = read_trace(shimmed.trace)
     disk = Disk()
     for record in records:
         disk.feed(record)
     (content,) = [c for c in disk.contents if c.durable.startswith(b"SQLite format 3")]
     content.sync(len(records))
     assert content.durable == (shimmed.directory / "x.db").read_bytes()
-    assert Counter(record.kind for record in records)[trace.Kind.SYNC] >= 20
-    assert all("-shm" not in r.name for r in records if r.kind is trace.Kind.OPEN)
+    assert Counter(record.kind for record in records)[Kind.SYNC] >= 20
+    assert all("-shm" not in r.name for r in records if r.kind is Kind.OPEN)
 
 
 def test_one_sync_fails_and_the_next_succeeds(shimmed: Shimmed) -> None:
@@ -112,7 +112,7 @@ os.posix_fallocate(other, 0, 100); os.ftruncate(other, 12)
 os.rename("a", "c"); os.unlink("b"); os.fsync(file)
 open("/dev/null", "w").write("not ours")
 """, trace=shimmed.trace)  # fmt: skip
-    seen = [(r.kind.name, r.offset, r.data) for r in trace.read(shimmed.trace)]
+    seen = [(r.kind.name, r.offset, r.data) for r in read_trace(shimmed.trace)]
     assert seen == [
         ("OPEN", 0, b"a"), ("WRITE", 0, b"one"), ("WRITE", 3, b"two"), ("WRITE", 6, b"three"),
         ("OPEN", 0, b"b"), ("WRITE", 10, b"four"), ("WRITE", 2, b"five"),
@@ -131,7 +131,7 @@ peer.send(b"one"); os.write(peer.fileno(), b"two"); os.writev(peer.fileno(), [b"
 peer.sendmsg([b"fo", b"ur"])
 print(port)
 """, trace=shimmed.trace))  # fmt: skip
-    sent = [r for r in trace.read(shimmed.trace) if r.kind is trace.Kind.SEND]
+    sent = [r for r in read_trace(shimmed.trace) if r.kind is Kind.SEND]
     assert [(r.handle, r.data) for r in sent] == [
         (port, b"one"), (port, b"two"), (port, b"three"), (port, b"four"),
     ]  # fmt: skip

@@ -1,5 +1,6 @@
 """The tools of the proofs do what the proofs rely on, and every planted bug has something to change."""
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from tests.prove.registry import PROOFS
 from tests.prove.wall_clock import SETTLED_S, TWEAK, WallClock
 from tests.prove.witness import Witness
 from tests.support.faktory import Faktory, job
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import Server
 
 HOUR_S = 3_600.0
@@ -115,6 +117,18 @@ def test_there_are_hostile_cases_of_every_outcome_and_the_seed_orders_them() -> 
     assert outcomes == {"closed", "refused", "answered", "either"}
     assert all(case.data.endswith(b"\n") for case in cases)
     assert all(case.data.count(b"\n") == 1 for case in cases if case.known)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_table_of_hostile_input_is_used(protocol: str) -> None:
+    tables = hostile.of(protocol).tables
+    text = Path(hostile.__file__).with_name(f"{protocol}.txt").read_text()
+    used = {*re.findall(r"\{(?:any )?([A-Za-z ]+)\}", text), *hostile.HEAVY}
+    used |= {"probe", "values", "silences", "endless", *hostile.OUTCOMES}
+    used |= {name.partition(" + ")[2] for name in tables.names}
+    for name in tables.names:
+        kind = name.partition(" + ")[0].removeprefix("stranger ")
+        assert kind in used or name.startswith("exchange "), name
 
 
 @pytest.mark.parametrize("disguise", [str, str.upper, lambda word: word.encode().hex()])

@@ -88,15 +88,12 @@ def _redeliveries(
     That is where the worker's lease ends with its connection, and the job has no delay of its own.
     """
     runs: dict[str, list[float]] = defaultdict(list)
-    ends: set[tuple[str, str]] = set()
-    at_once: set[str] = set()
     for event in events:
         if event.op == "fetch" and event.out == "ok":
             runs[event.jid].append(event.t1)
-        elif event.op in ("ack", "fail"):
-            ends.add((event.jid, event.conn))
-        elif event.op == "push" and not habits_of(event.proto).expiry_fails:
-            at_once.add(event.jid)
+    ends = {(event.jid, event.conn) for event in events if event.op in ("ack", "fail")}
+    pushes = [event for event in events if event.op == "push"]
+    at_once = {event.jid for event in pushes if not habits_of(event.proto).expiry_fails}
     waits: list[float] = []
     for worker, diary in diaries:
         if habits_of(worker.protocol).grace:

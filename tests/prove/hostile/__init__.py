@@ -31,7 +31,8 @@ from typing import NamedTuple
 from franca.protocols.service import Service
 from tests.prove.tables import Tables, Words, is_numbered, numbered, split
 
-CLOSED, REFUSED, ANSWERED, EITHER = _OUTCOMES = ("closed", "refused", "answered", "either")
+CLOSED, REFUSED, ANSWERED, EITHER = OUTCOMES = ("closed", "refused", "answered", "either")
+HEAVY = ("heavy", "heavy closed", "long heavy", "long heavy closed")
 FRAME_BYTES = 8 << 20
 """As large as a frame may be while this lasts; the texts rely on it."""
 RAW = b"raw"
@@ -140,7 +141,7 @@ class Hostility:
         for name in self.tables.names:
             kind, _, tail = name.partition(" + ")
             outcome = kind.removeprefix("stranger ")
-            if outcome in _OUTCOMES:
+            if outcome in OUTCOMES:
                 behind = b"".join(self.rows(tail))
                 for messages in self.tables.rows(name, rng):
                     yield Case(self.written(messages) + behind, outcome, kind == outcome)
@@ -154,11 +155,7 @@ class Hostility:
 
     def heavies(self, *, short: bool) -> Iterator[Heavy]:
         """Large or many ones; in a short run the most telling."""
-        for table in (
-            "heavy",
-            "heavy closed",
-            *(() if short else ("long heavy", "long heavy closed")),
-        ):
+        for table in HEAVY[: 2 if short else None]:
             for row in self.tables.each(table):
                 name, _, said = row.partition(b" = ")
                 messages = [self._times(words) for words in split(said)]

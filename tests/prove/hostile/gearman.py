@@ -4,13 +4,12 @@ What is refused is told so in an ERROR packet or an ERR line; many packets have 
 be told why. `@1` is the first handle of the server.
 """
 
-import struct
 from collections.abc import Iterator
 
 from franca.protocols.gearman.service import GearmanService
 from franca.protocols.service import Service
 from tests.prove.hostile import RAW, Hostility, Message, tables
-from tests.support.gearman import Type, said
+from tests.support.gearman import Type, request, said
 
 
 def _message(kind: bytes, *arguments: bytes) -> Message:
@@ -21,10 +20,8 @@ def _message(kind: bytes, *arguments: bytes) -> Message:
 
 
 def _frame(message: Message) -> bytes:
-    """With the size of its arguments."""
     kind, *arguments = message or (b"\x10",)
-    body = b"\0".join(arguments)
-    return struct.pack(">4sII", b"\0REQ", int.from_bytes(kind[:4], "big"), len(body)) + body
+    return request(int.from_bytes(kind[:4], "big"), *arguments)
 
 
 def _fill(service: Service, data: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """The library that stands between a server and its disk: how to build it and how to switch it on.
 
-What it does is written at the top of `shim.c`; how its trace is read, in `trace.py`.
+What it does is written at the top of `shim.c`; how its trace is read, in `crash.py`.
 """
 
 import shutil

@@ -2,7 +2,7 @@
  * synced and sent, and it can make syncs fail or crawl.
  *
  *   SHIM_DIR        only files below this directory (canonical path) matter; required
- *   SHIM_TRACE      record to this file; the format is read by trace.py
+ *   SHIM_TRACE      record to this file; the format is read by crash.py
  *   SHIM_FAIL_SYNC  N: the Nth fsync or fdatasync of a file fails with EIO, later ones succeed
  *   SHIM_SLOW_SYNC  N: each fsync or fdatasync takes N milliseconds longer
  *   SHIM_SWITCH     faults (not the trace) work, and count, only while this file exists
