@@ -6,10 +6,9 @@ sent, and the two client libraries of PyPI log in, unchanged, with the right pas
 """
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import product
-from typing import NamedTuple
 
 import faktory
 import pyfaktory
@@ -28,34 +27,26 @@ _ABSENT = "absent"
 _OLD: tuple[object, ...] = (None, 0, 1, _ABSENT)
 
 
-class Greeting(NamedTuple):
-    """What the server asks for on one connection."""
+class Greeted(Faktory):
+    """A connection, and what the server asks for on it."""
 
-    client: Faktory
-    salt: str
-    rounds: int
+    def __init__(self, port: int) -> None:
+        super().__init__(port, timeout=5.0)
+        asked = json.loads(self.read_reply().text.removeprefix("HI "))
+        self.salt, self.rounds = asked["s"], asked["i"]
 
     def hash_of(self, password: str, rounds: int | None = None) -> str:
         return password_hash(password, self.salt, self.rounds if rounds is None else rounds)
 
     def answer(self, line: bytes) -> bytes:
         """Everything the server says to this line, up to its hanging up; +OK does not wait for that."""
-        self.client.send(line)
+        self.send(line)
         heard = b""
-        try:
+        with suppress(ConnectionResetError):
             while heard != _OK:
-                reply = self.client.read_reply()
+                reply = self.read_reply()
                 heard += reply.kind.encode() + (reply.body or b"") + b"\r\n"
-        except ConnectionResetError:
-            pass
         return heard
-
-
-@contextmanager
-def _greeted(port: int) -> Iterator[Greeting]:
-    with Faktory(port, timeout=5.0) as client:
-        asked = json.loads(client.read_reply().text.removeprefix("HI "))
-        yield Greeting(client, asked["s"], asked["i"])
 
 
 def _hello(pwdhash: object, v: object = 2) -> bytes:
@@ -70,13 +61,13 @@ def _replays(port: int, count: int) -> int:
     """Overhear some logins and say the same on new connections: how many were let in."""
     overheard: list[bytes] = []
     for v, rounds in ((2, None), (_ABSENT, 1)):
-        with _greeted(port) as greeting:
+        with Greeted(port) as greeting:
             line = _hello(greeting.hash_of(_PASSWORD, rounds), v)
             assert greeting.answer(line) == _OK, "the right password was refused"
             overheard.append(line)
     accepted = 0
     for number in range(count):
-        with _greeted(port) as greeting:
+        with Greeted(port) as greeting:
             accepted += greeting.answer(overheard[number % len(overheard)]) != _REFUSED
     return accepted
 
@@ -85,7 +76,7 @@ def _reused_salts(port: int, count: int) -> int:
     """How many greetings had a salt that was short, or that had been used before."""
     salts: list[str] = []
     for _ in range(count):
-        with _greeted(port) as greeting:
+        with Greeted(port) as greeting:
             salts.append(greeting.salt)
     short = sum(len(salt) * 4 < _SALT_BITS_MIN for salt in salts)
     return len(salts) - len(set(salts)) + short
@@ -98,7 +89,7 @@ def _downgrades(port: int, *, strict: bool) -> int:
     for v, rounds in product((*_OLD, 2, 3, 255), (1, 2, None)):
         allowed = (rounds == 1 and not strict) if v in _OLD else rounds is None
         if not allowed:
-            with _greeted(port) as greeting:
+            with Greeted(port) as greeting:
                 line = _hello(greeting.hash_of(_PASSWORD, rounds), v)
                 accepted += greeting.answer(line) != _REFUSED
     return accepted
@@ -108,7 +99,7 @@ def _odd(port: int) -> int:
     """Odd values for a hash: how many were answered otherwise than by a refusal or a closed door."""
     wrong = 0
     for odd, (v, rounds) in product(Tables(__file__)["hashes"], ((2, None), (1, 1))):
-        with _greeted(port) as greeting:
+        with Greeted(port) as greeting:
             right = greeting.hash_of(_PASSWORD, rounds).upper().encode()
             line = b'HELLO {"v":%d,"pwdhash":%b}' % (v, odd.replace(b"H", right))
             wrong += greeting.answer(line) not in (_REFUSED, b"")
@@ -119,7 +110,7 @@ def _wrong_password(port: int) -> int:
     """A wrong password is told so, in the words that clients look for, and hung up on."""
     wrong = 0
     for password in ("", "wrong", _PASSWORD + " ", _PASSWORD.upper(), "\0", None):
-        with _greeted(port) as greeting:
+        with Greeted(port) as greeting:
             line = _hello(greeting.hash_of(password or ""))
             line = b'HELLO {"v":2}' if password is None else line
             wrong += greeting.answer(line) != _REFUSED

@@ -10,6 +10,7 @@ import datetime
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ import uvloop
 
 from tests.prove.harness import Options, Result, until
 from tests.prove.observe import ask, live_jobs
-from tests.support.faktory import Faktory, job
+from tests.support.faktory import Faktory, job, take_replies
 from tests.support.server import HOST, Server
 
 _LAG_MAX_MS = 100.0
@@ -51,35 +52,32 @@ class Herd:
             except OSError:
                 await asyncio.sleep(_KNOCK_S)
                 continue
-            try:
-                await self._talk(reader, writer, f"herd-{number:05}")
-            except (OSError, asyncio.IncompleteReadError):
-                self.reconnects += not self.stopping
-            finally:
-                writer.transport.abort()
+            said = (
+                f'HELLO {{"v":2,"wid":"herd-{number:05}","pid":1,"hostname":"h","labels":[]}}\r\n'
+            )
+            writer.write(said.encode() + b"FETCH herd\r\n")
+            unread = bytearray()
+            with suppress(OSError):
+                while data := await reader.read(1 << 16):
+                    unread += data
+                    for reply in take_replies(unread):
+                        writer.write(self._answer_to(reply))
+            self.reconnects += not self.stopping
+            writer.transport.abort()
 
-    async def _talk(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wid: str
-    ) -> None:
-        await reader.readuntil(b"\r\n")
-        said = f'HELLO {{"v":2,"wid":"{wid}","pid":1,"hostname":"h","labels":[]}}\r\n'
-        writer.write(said.encode())
-        await reader.readuntil(b"\r\n")
-        writer.write(b"FETCH herd\r\n")
-        while True:
-            reply = (await reader.readuntil(b"\r\n"))[:-2]
-            if reply == b"$-1":
-                writer.write(b"FETCH herd\r\n")
-            elif reply.startswith(b"$"):
-                body = await reader.readexactly(int(reply[1:]) + 2)
-                jid = body.split(b'"jid":"')[1].split(b'"')[0]
-                now = time.time()
-                self.first_at = self.first_at or now
-                self.early += now < self.due_at - _EARLY_S
-                self.jids[jid] += 1
-                writer.write(b'ACK {"jid":"%b"}\r\nFETCH herd\r\n' % jid)
-            elif reply.startswith(b"-"):
-                self.errors[reply] += 1
+    def _answer_to(self, reply: bytes) -> bytes:
+        if reply == b"$-1\r\n":
+            return b"FETCH herd\r\n"
+        if reply.startswith(b"-"):
+            self.errors[reply] += 1
+        if not reply.startswith(b"$"):
+            return b""
+        jid = reply.split(b'"jid":"')[1].split(b'"')[0]
+        now = time.time()
+        self.first_at = self.first_at or now
+        self.early += now < self.due_at - _EARLY_S
+        self.jids[jid] += 1
+        return b'ACK {"jid":"%b"}\r\nFETCH herd\r\n' % jid
 
     @property
     def twice(self) -> int:
