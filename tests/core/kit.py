@@ -1,7 +1,5 @@
 """What tests of the core do over and over: a broker, its disk, and a few short words for both."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """Planted bugs, each of which the model must catch. A proof that misses one of them has no teeth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from franca.core.model import OnConflict, State

@@ -1,7 +1,5 @@
 """Memory is bounded by bytes: windows of all queues, jobs that wait, jobs that run; and by counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Demands: who waits for what, who is given it, who is only woken."""
 
-from __future__ import annotations
-
 from franca.core.events import Granted, Unmet, Woken
 from franca.core.model import Choice, Demand, State
 from tests.core.kit import SMALL, Bench, T, ids

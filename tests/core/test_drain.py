@@ -1,7 +1,5 @@
 """What the store is told: everything that changed, once, and nothing that came to nothing."""
 
-from __future__ import annotations
-
 from franca.core.changes import Changes
 from franca.core.events import Finished
 from franca.core.model import ATTEMPT_BYTES, HISTORY_RESULT_BYTES, Failure, OnConflict, Shelf, State

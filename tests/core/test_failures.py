@@ -1,7 +1,5 @@
 """What follows a failure or a loss: another try, how late, and when it is enough."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Keys and names: one live job to a key, and a push said twice is one job."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

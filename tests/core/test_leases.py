@@ -1,7 +1,5 @@
 """Leases: one holder at a time, fenced, and over when its time, its holder or its word says so."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

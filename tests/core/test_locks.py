@@ -1,7 +1,5 @@
 """Counted, named locks held by jobs."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import pytest

@@ -1,7 +1,5 @@
 """Priorities that change, thousands of them in one queue, and places that are kept."""
 
-from __future__ import annotations
-
 import time
 from random import Random
 

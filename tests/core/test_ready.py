@@ -1,7 +1,5 @@
 """A queue's window and its tail: which job is next, whatever lies in memory."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """A broker made from what a disk remembers: as if it had never stopped, as far as promised."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.errors import NotHeld

@@ -1,7 +1,5 @@
 """Jobs that go by one name: the right one is found, and the others are not looked at."""
 
-from __future__ import annotations
-
 from time import process_time
 from typing import cast
 

@@ -1,7 +1,5 @@
 """What ends together ends a little at a time: nobody else has to wait for all of it."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest

@@ -1,7 +1,5 @@
 """What operators may do: pause, purge, remove, flush, cancel, kill, retry; and what the dead cost."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core import purges

@@ -1,7 +1,5 @@
 """Replacing a job that runs: the newer one waits behind the run and takes its place after it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Watches: each hears the progress, and exactly one end for each watch."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.events import Finished, Progressed

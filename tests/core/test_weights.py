@@ -1,7 +1,5 @@
 """Memory is bounded by what jobs take, not by their bodies alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.broker import TIME_MAX

@@ -27,6 +27,7 @@ HELD, TAIL = Shelf.HELD, Shelf.TAIL
 READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD
 # A lease may end earlier in memory than in its row: a restart cuts it. The others are memory's alone.
 UNCOMPARED = {"until", "timed", "shelf", "away", "weight", "progress"}
+KEPT = ("rows", "_columns", "settings", "schedules", "totals", "settled")
 FIELDS = [name for name in Job.__struct_fields__ if name not in UNCOMPARED]
 
 
@@ -47,7 +48,7 @@ class Disk:
 
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
         """Take a group in, and answer what is wanted as it is behind that group."""
-        self._before = {name: copy(kept) for name, kept in vars(self).items() if name != "_before"}
+        self._before = {name: copy(getattr(self, name)) for name in KEPT}
         if changes.flushed:
             self._settle(self.rows.values())
             self.rows, self.settings, self.schedules = {}, {}, {}
