@@ -215,9 +215,8 @@ def test_a_large_body_that_waits_behind_a_run_leaves_memory_though_somebody_wait
 
 def test_a_large_body_that_only_memory_has_is_not_looked_at_until_the_store_has_it_too() -> None:
     bench = Bench(large_bytes=0)
-    client, worker = bench.worker(), bench.worker()
-    bench.submit(key="u", body=LARGE, durable=False, watcher=client)
-    job = bench.take(worker)
+    client = bench.worker()
+    job, worker = bench.run(key="u", body=LARGE, durable=False, watcher=client)
     assert not bench.broker.backlog.large.jobs
     bench.submit(key="u")
     bench.write()

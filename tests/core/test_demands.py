@@ -149,9 +149,7 @@ def test_a_sleeper_is_told_of_a_tail() -> None:
     for choice in Choice:
         bench = Bench(**SMALL)
         bench.submit_many(6)
-        worker = bench.worker()
-        for _ in range(4):
-            bench.take(worker)
+        worker = bench.worker(takes=4)
         assert isinstance(bench.ask(worker, only_wake=True, choice=choice), Woken)
 
 

@@ -129,8 +129,7 @@ def test_a_finish_that_comes_late_finds_a_job_that_waits_for_its_retry(bench: Be
 
 def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made(bench: Bench) -> None:
     first, second = bench.submit_many(2)
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     bench.broker.give_back(first, worker.holder, T)
     assert (first.attempts, first.losses, first.attempt_log) == (0, 0, None)
     assert ids(bench.take_all()) == ids([first, second])
@@ -138,8 +137,7 @@ def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made(bench: Bench) 
 
 def test_a_released_job_returns_to_its_place_or_at_its_time_and_did_not_fail(bench: Bench) -> None:
     now_job, later_job, other = bench.submit_many(3)
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     bench.take(worker)
     bench.broker.release(now_job, worker.holder, NEVER, T)
     bench.broker.release(later_job, worker.holder, T + 1_000, T)
@@ -244,9 +242,7 @@ def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run(bench: Bench) -
 
 
 def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing(small: Bench) -> None:
-    worker = small.worker()
-    small.submit(lease_ms=1_000)
-    stale = small.take(worker)
+    stale, worker = small.run(lease_ms=1_000)
     small.submit_many(9)
     small.broker.tick(T + 3_000)
     while stale.id in small.broker.jobs:

@@ -260,8 +260,7 @@ def test_the_store_is_asked_before_the_window_runs_dry() -> None:
     bench = Bench(window_jobs=4, supply_jobs=2)
     bench.submit_many(10)
     bench.write()
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     assert not bench.broker.wants
     bench.take(worker)
     assert len(bench.broker.wants) == 1
@@ -272,9 +271,7 @@ def test_the_store_is_asked_before_the_window_runs_dry() -> None:
 def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it(small: Bench) -> None:
     jobs = small.submit_many(6)
     small.write()
-    worker = small.worker()
-    for _ in range(3):
-        small.take(worker)
+    small.worker(takes=3)
     small.write()
     supplied = small.broker.jobs[jobs[5].id]
     assert supplied.shelf is Shelf.TAIL

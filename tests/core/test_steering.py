@@ -124,9 +124,7 @@ def test_a_purge_deals_with_supplied_jobs_one_by_one() -> None:
     bench = Bench(**SMALL)
     bench.submit_many(12)
     bench.write()
-    worker = bench.worker()
-    for _ in range(3):
-        bench.take(worker)
+    worker = bench.worker(takes=3)
     bench.write()
     runs = bench.take(worker)
     supplied = [j for j in bench.broker.jobs.values() if j.shelf is Shelf.TAIL]
