@@ -7,14 +7,10 @@ one generator, so that a seed is a whole story and can be told again.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from franca.core.limits import Limits
 from franca.core.model import Millis
@@ -256,9 +252,3 @@ class World:
     def _boot(self) -> Server:
         seed = self.rng.getrandbits(32)
         return Server(self.disk, self._services, self.limits, seed, self.now)
-
-
-def fingerprint(history: Sequence[Event]) -> str:
-    """A history in sixteen letters: two that differ anywhere have different ones."""
-    encoded = msgspec.json.encode(list(history))
-    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
