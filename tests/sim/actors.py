@@ -261,6 +261,7 @@ class Worker(Actor, actors.Runner):
 
     def begin_anew(self) -> None:
         super().begin_anew()
+        self._reported_at: dict[str, float] = {}
         self._ask_at: Millis = 0
         self._beat_at: Millis = 0
         self._asked_again_at: Millis = 0
@@ -290,6 +291,9 @@ class Worker(Actor, actors.Runner):
         # connection may be of a job that does not outlive a crash.
         known = self.world.lasting if self.worker else self.world.names
         if not holder or grant.name not in known or not (is_own or grant.reserve):
+            return None
+        # It may have been given the job again before its report of an earlier run was heard.
+        if self._reported_at.get(fetched.jid, 0.0) >= fetched.t0:
             return None
         # It was not given out before it was asked for, nor before its time by an honest clock.
         since = fetched.t0 if self.world.tally.jumps else max(fetched.t0, grant.at)
@@ -352,6 +356,10 @@ class Worker(Actor, actors.Runner):
         if self.behaviour.asks_at_once:
             self._ask_at = self.world.now
         return True
+
+    def report(self, grant: Grant, fetched: Event, word: str) -> None:
+        self._reported_at[fetched.jid] = self.clock()
+        super().report(grant, fetched, word)
 
     def vanish(self) -> None:
         self._held.clear()
