@@ -1,7 +1,5 @@
 """A connection with one command under way at a time, for the proofs about power and disks."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence

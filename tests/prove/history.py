@@ -8,8 +8,6 @@ is for that. O(n log n) in the number of events.
 Rules about one job are here, rules about many (order, uniqueness, pause) in `history_order.py`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ worker is a consumer of `load.py` alone in its process; each thing that it is ab
 it, is in its diary before it goes on, so that SIGKILL takes nothing with it but what was under way.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

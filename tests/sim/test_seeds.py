@@ -1,7 +1,5 @@
 """T3 in its quick form. The long one, and its planted bugs: `make prove`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
