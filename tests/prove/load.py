@@ -34,7 +34,6 @@ PATIENCE_S = 30.0
 """How long a client waits for a result before it complains."""
 BEAT_S = 2.0
 PLENTY = 200
-CHANCE_OF_TROUBLE = 0.01
 
 
 class Plan(msgspec.Struct):
@@ -69,7 +68,6 @@ class Load:
     began: float = 0.0
 
     def start(self) -> None:
-        """All at once."""
         self.hire()
         for actor in self.actors:
             actor.thread.start()
@@ -123,11 +121,6 @@ class Load:
             return self.measured
         pushed = sum(actor.done for actor in self.producers)
         return pushed - sum(actor.done for actor in self.consumers)
-
-    @property
-    def is_rough(self) -> bool:
-        """Whether workers may fail a job, die with it or forget it now."""
-        return not (self.plan.calm or self.draining.is_set())
 
     def has_enough(self, done: int) -> bool:
         """Whether a producer that has offered so many should wait: the backlog is long, or it is early."""
@@ -210,8 +203,10 @@ class Actor(actors.Actor):
     def complain(self, text: str) -> None:
         self.load.complaints.append(f"{self.conn}: {text}")
 
-    def has_trouble(self) -> bool:
-        return self.load.is_rough and self.rng.random() < CHANCE_OF_TROUBLE
+    def has_trouble(self, chance: float = 0.01) -> bool:
+        """Whether to fail a job, die with it or forget it, where workers may."""
+        load = self.load
+        return not (load.plan.calm or load.draining.is_set()) and self.rng.random() < chance
 
 
 class Producer(Actor, actors.Submitter):
@@ -392,8 +387,7 @@ class Consumer(Actor, actors.Runner):
 
     def given(self, grant: Grant, event: Event) -> None:
         super().given(grant, event)
-        is_forgotten = bool(self.worker) and self.load.is_rough and self.rng.random() < 0.002
-        if not is_forgotten:
+        if not (self.worker and self.has_trouble(0.002)):
             self._held.append((grant, event))
 
     def gone(self) -> None:
