@@ -59,9 +59,8 @@ class Bench:
 
     def run(self, **fields: Any) -> tuple[Job, Session]:
         """A job that is submitted and runs, and the session that runs it."""
-        on_hang_up = fields.pop("on_hang_up", core.OnHangUp.RETURN)
-        job = self.submit(**fields)
-        worker = self.worker(on_hang_up=on_hang_up)
+        who = {name: fields.pop(name) for name in ("holder", "on_hang_up") if name in fields}
+        job, worker = self.submit(**fields), self.worker(**who)
         self.take(worker, job.queue)
         return job, worker
 
@@ -91,6 +90,13 @@ class Bench:
     def ask(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Event | None:
         """What a demand is answered at once."""
         return self.broker.demand(Demand(session, queues or ("q",), **fields), now)
+
+    def asleep(self, count: int, *queues: str, **fields: Any) -> list[Session]:
+        """So many new sessions that wait to be woken."""
+        sessions = [self.worker() for _ in range(count)]
+        for session in sessions:
+            assert self.ask(session, *queues, only_wake=True, **fields) is None
+        return sessions
 
     def take(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Job:
         """A job that must be there."""
@@ -149,6 +155,17 @@ class Bench:
         events = self.broker.events[:]
         self.broker.events.clear()
         return events
+
+    def told(self) -> list[Session]:
+        """Who was told something since this was last asked."""
+        return [session for session, _ in self.events()]
+
+    def granted(self) -> list[Job]:
+        """What was given to those who waited; nothing else may have been told."""
+        events = [event for _, event in self.events()]
+        granted = [event.job for event in events if isinstance(event, Granted)]
+        assert len(granted) == len(events), events
+        return granted
 
     def ends(self, session: Session) -> list[State]:
         """The ends of watched jobs that a session is told of."""

@@ -18,9 +18,7 @@ EXPIRY = T + LEASE + 1_000
 
 
 def leased(bench: Bench, on_hang_up: OnHangUp = KEEP, **fields: Any) -> tuple[Job, Session]:
-    bench.submit(**{"lease_ms": LEASE, **fields})
-    worker = bench.worker("holder", on_hang_up)
-    return bench.take(worker), worker
+    return bench.run(**{"holder": "holder", "on_hang_up": on_hang_up, "lease_ms": LEASE, **fields})
 
 
 def test_a_finished_job_is_gone_from_memory_and_from_the_disk(bench: Bench) -> None:

@@ -4,7 +4,6 @@ import pytest
 
 from franca.core import purges
 from franca.core.errors import NotFound
-from franca.core.events import Granted
 from franca.core.model import Choice, Failure, NewJob, Policy, Schedule, Shelf, State
 from tests.core.kit import SMALL, Bench, T, ids
 
@@ -23,9 +22,7 @@ def test_a_paused_queue_serves_those_who_wait_when_it_resumes(bench: Bench, choi
     second = bench.submit()
     assert (first.state, second.state) == (State.READY, State.READY)
     bench.broker.resume("q", T)
-    ((_, event),) = bench.events()
-    assert isinstance(event, Granted)
-    assert event.job is first
+    assert bench.granted() == [first]
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -44,9 +41,7 @@ def test_a_pause_may_end_by_itself(bench: Bench, crashes: bool) -> None:
     assert wake is not None
     assert T + 1_000 <= wake <= T + 1_050
     bench.broker.tick(T + 1_100)
-    ((_, event),) = bench.events()
-    assert isinstance(event, Granted)
-    assert event.job.id == job.id
+    assert ids(bench.granted()) == [job.id]
     bench.write(T + 1_100)
 
 
