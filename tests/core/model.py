@@ -15,6 +15,7 @@ from franca.core.dispatch import DEMAND_TICK_MS
 from franca.core.events import Finished, Granted, LeaseLost, Unmet, Woken
 from franca.core.leases import LEASE_TICK_MS
 from franca.core.model import KEPT_MS, NEVER, Demand, Job, OnHangUp, Policy, Session, Shelf, State
+from tests.sim import checks
 from tests.sim.disk import Disk
 
 WAITING, READY, LEASED, DEAD = State.WAITING, State.READY, State.LEASED, State.DEAD
@@ -85,9 +86,14 @@ class Model:
         self.ready(job)
 
     def take_place(self, job: Entry) -> None:
-        """The last one there is."""
-        self.places += 1
-        job.place = self.places
+        """Behind all that took theirs before."""
+        place = self._known(job).place
+        assert place > self.places, f"job {job.id} is not behind all others"
+        job.place = self.places = place
+
+    def _known(self, job: Entry) -> Job:
+        """The job as the broker has it after this step."""
+        return self.broker.jobs.get(job.id) or self.broker.changelog.dirty[job.id]
 
     def ready(self, job: Entry) -> None:
         """At its place; and whatever the broker has given out by then."""
@@ -141,9 +147,7 @@ class Model:
         if successor is not None:
             successor.behind = 0
             # Which of several runs that are over at once comes first is the broker's choice.
-            held = self.broker.jobs.get(successor.id) or self.broker.changelog.dirty[successor.id]
-            self.places = self.broker.totals.last_place
-            successor.place = held.place
+            successor.place = self._known(successor).place
             if successor.run_at <= self.now:
                 self.ready(successor)
 
@@ -283,8 +287,10 @@ class Model:
             assert self.broker.watchers_of(job_id) == job.watchers.total(), f"watches of {job_id}"
         self._check_counts()
         self._check_keys()
-        for demand in self.demands.values():
-            self._check_waits(demand)
+        sessions = self.broker.sessions.open.values()
+        waiting = {id(demand) for session in sessions for demand in session.demands}
+        assert waiting == self.demands.keys(), "demands that are not those that were made"
+        checks.nobody_waits_in_vain(self.broker)
 
     def _check_counts(self) -> None:
         for count in self.broker.counts():
@@ -303,15 +309,6 @@ class Model:
         assert not in_vain, f"{in_vain} wait for no run"
         known = {key: taken.id for key, taken in self.broker.keys.items()}
         assert known == {key: job.id for key, job in self.keyed().items()}, f"keys: {known}"
-
-    def _check_waits(self, demand: Demand) -> None:
-        for name in set(demand.queues) - self.paused.keys():
-            ready = self.in_state(READY, name)
-            queue = self.broker.queues[name]
-            if demand.only_wake:
-                assert queue.woken >= len(ready), f"somebody sleeps beside {ready}"
-            else:
-                assert not ready or queue.supplying, f"{ready}, and a demand waits"
 
 
 def truth(broker: Broker, disk: Disk) -> dict[int, Job]:
