@@ -42,7 +42,7 @@ bench: $(VENV)/developing ## measure speed (ARGS=gearman, memodb, eventmq or bea
 	$(BIN)/python -m bench $(ARGS)
 
 sim: $(VENV)/developing ## simulate: SEED=17 replays one world, SEEDS=1000 hunts
-	$(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED)) $(if $(SEEDS),--seeds $(SEEDS)) $(ARGS)
+	$(BIN)/python -m tests.prove sim --seed $(or $(SEED),0) --seeds $(or $(SEEDS),$(if $(SEED),1,100)) $(ARGS)
 
 prove: $(VENV)/developing ## prove what the promises say, in minutes (SHORT=1: fewer; NAME=kill9: one; NAME=fuzz SECONDS=600; NAME=cases AGAINST=COMMIT)
 	$(BIN)/python -m tests.prove $(or $(NAME),all) $(if $(SHORT),--short) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)

@@ -1,7 +1,5 @@
 """A broker on its bench."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.core.kit import SMALL, Bench

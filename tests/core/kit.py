@@ -1,28 +1,14 @@
 """What tests of the core do over and over: a broker, its disk, and a few short words for both."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from franca.core import model as core
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished, Granted
 from franca.core.limits import Limits
-from franca.core.model import (
-    NEVER,
-    Choice,
-    Demand,
-    Job,
-    JobQuery,
-    Millis,
-    NewJob,
-    OnHangUp,
-    Policy,
-    QueueCount,
-    Session,
-    State,
-)
+from franca.core.model import Choice, Demand, Job, JobQuery, Millis, NewJob, Policy, Session, State
 from tests.sim.disk import Disk, settle, write_out
 
 T: Millis = 1_000_000_000
@@ -39,7 +25,7 @@ class Bench:
         self.limits = Limits(**limits)
         self.broker = Broker(self.limits, Random(1))
         self.disk = Disk()
-        self._workers = 0
+        self._workers: dict[str, Session] = {}
 
     # -- jobs -------------------------------------------------------------------------------
 
@@ -61,14 +47,56 @@ class Bench:
 
     # -- workers ----------------------------------------------------------------------------
 
-    def worker(self, holder: str = "", on_hang_up: OnHangUp = OnHangUp.RETURN) -> Session:
-        """A new session."""
-        self._workers += 1
-        return self.broker.open_session(holder or f"w{self._workers}", on_hang_up, None)
+    def worker(
+        self, holder: str = "", on_hang_up: core.OnHangUp = core.OnHangUp.RETURN, *, takes: int = 0
+    ) -> Session:
+        """A new session, which takes so many jobs."""
+        holder = holder or f"w{len(self._workers) + 1}"
+        session = self._workers[holder] = self.broker.open_session(holder, on_hang_up, None)
+        for _ in range(takes):
+            self.take(session)
+        return session
+
+    def run(self, **fields: Any) -> tuple[Job, Session]:
+        """A job that is submitted and runs, and the session that runs it."""
+        who = {name: fields.pop(name) for name in ("holder", "on_hang_up") if name in fields}
+        job, worker = self.submit(**fields), self.worker(**who)
+        self.take(worker, job.queue)
+        return job, worker
+
+    def end(self, how: str, job: Job) -> None:
+        """End a job, or its run, in one of the ways that there are."""
+        broker, holder, queues = self.broker, job.holder, (job.queue,)
+        ways: dict[str, Callable[[], object]] = {
+            "finish": lambda: broker.finish(job, holder, b"", T),
+            "fail": lambda: broker.fail(job, holder, core.Failure(), T),
+            "release": lambda: broker.release(job, holder, core.NEVER, T),
+            "put off": lambda: broker.release(job, holder, T + MINUTE, T),
+            "give back": lambda: broker.give_back(job, holder, T),
+            "lose": lambda: broker.close_session(self._workers[holder], T),
+            "expire": lambda: (broker.tick(T), broker.tick(T + 3_000)),
+            "cancel": lambda: broker.cancel(job, T),
+            "kill": lambda: broker.kill(job, T),
+            "retry": lambda: broker.retry(job, T),
+            "purge": lambda: broker.purge_queues(queues, T),
+            "remove the queue": lambda: broker.remove_queues(queues, T),
+            "remove": lambda: broker.remove(job.queue, job.key, T),
+            "flush": lambda: broker.flush(T),
+            "crash": self.crash,
+            "run": self.take_all,
+        }
+        ways[how]()
 
     def ask(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Event | None:
         """What a demand is answered at once."""
         return self.broker.demand(Demand(session, queues or ("q",), **fields), now)
+
+    def asleep(self, count: int, *queues: str, **fields: Any) -> list[Session]:
+        """So many new sessions that wait to be woken."""
+        sessions = [self.worker() for _ in range(count)]
+        for session in sessions:
+            assert self.ask(session, *queues, only_wake=True, **fields) is None
+        return sessions
 
     def take(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Job:
         """A job that must be there."""
@@ -116,11 +144,11 @@ class Bench:
 
     def recall(self, now: Millis = T, **query: Any) -> list[Job]:
         """Jobs from wherever they lie, to be acted on before anything else is written."""
-        visitors = _Visitors()
-        self.broker.recall(JobQuery(**query), visitors)
-        while not visitors.called:
+        found = _Found()
+        self.broker.recall(JobQuery(**query), found)
+        while found.jobs is None:
             write_out(self.broker, self.disk, now)
-        return visitors.jobs
+        return found.jobs
 
     def events(self) -> list[tuple[Session, Event]]:
         """What the broker had to tell since this was last asked."""
@@ -128,23 +156,30 @@ class Bench:
         self.broker.events.clear()
         return events
 
+    def told(self) -> list[Session]:
+        """Who was told something since this was last asked."""
+        return [session for session, _ in self.events()]
+
+    def granted(self) -> list[Job]:
+        """What was given to those who waited; nothing else may have been told."""
+        events = [event for _, event in self.events()]
+        granted = [event.job for event in events if isinstance(event, Granted)]
+        assert len(granted) == len(events), events
+        return granted
+
     def ends(self, session: Session) -> list[State]:
         """The ends of watched jobs that a session is told of."""
         return [e.state for s, e in self.events() if s is session and isinstance(e, Finished)]
 
-    def count(self, queue: str = "q") -> QueueCount:
+    def count(self, queue: str = "q") -> core.QueueCount:
         """The counts of one queue."""
-        return next((c for c in self.broker.counts() if c.queue == queue), QueueCount(queue))
+        return next((c for c in self.broker.counts() if c.queue == queue), core.QueueCount(queue))
 
 
-class _Visitors:
-    def __init__(self) -> None:
-        self.called = False
-        self.jobs: list[Job] = []
+class _Found:
+    jobs: list[Job] | None = None
 
     def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        """Note them."""
-        self.called = True
         self.jobs = jobs
 
 
@@ -156,6 +191,3 @@ def state_of(job: Job) -> State:
 def ids(jobs: Sequence[Job]) -> list[int]:
     """Their ids, which are all that the order of jobs is about."""
     return [job.id for job in jobs]
-
-
-__all__ = ["MINUTE", "NEVER", "SMALL", "Bench", "T", "ids", "state_of"]

@@ -1,47 +1,36 @@
 """Planted bugs, each of which the model must catch. A proof that misses one of them has no teeth."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from franca.core.model import OnConflict, State
 from tests.prove.mutants import Change, Function, before, returning, with_arguments, with_result
 from tests.sim.mutants import MUTANTS as OF_WORLDS
-from tests.sim.mutants import all_bound
+from tests.sim.mutants import all_bound, around
 
 
 def _count_it_twice(self: Any, job: Any, queue: Any) -> None:
     queue.tail += job.state is State.READY
 
 
-def _keeping_its_place(enqueue: Function) -> Function:
-    def keep(self: Any, job: Any, queue: Any, now: int) -> None:
-        if job.place:
-            self.offer(job, queue, now)
-        else:
-            enqueue(self, job, queue, now)
-
-    return keep
+def _keep_its_place(enqueue: Function, self: Any, job: Any, queue: Any, now: int) -> None:
+    if job.place:
+        self.offer(job, queue, now)
+    else:
+        enqueue(self, job, queue, now)
 
 
-def _listing_a_lost_lease(end: Function) -> Function:
-    def keep(self: Any, job: Any) -> None:
-        session = self.holders.get(job.holder) if job.bound else None
-        end(self, job)
-        if session is not None and session.open:
-            session.leases[job.id] = job
-
-    return keep
+def _list_a_lost_lease(end: Function, self: Any, job: Any) -> None:
+    session = self.holders.get(job.holder) if job.bound else None
+    end(self, job)
+    if session is not None and session.open:
+        session.leases[job.id] = job
 
 
-def _keeping_the_first_timer(grant: Function) -> Function:
-    def keep(self: Any, job: Any, demand: Any, queue: Any, now: int) -> None:
-        until = job.until
-        grant(self, job, demand, queue, now)
-        if until > now:
-            job.until = until
-
-    return keep
+def _keep_the_first_timer(grant: Function, self: Any, job: Any, *rest: Any) -> None:
+    until = job.until
+    grant(self, job, *rest)
+    if until > rest[-1]:
+        job.until = until
 
 
 def _collapse(changes: Any) -> Any:
@@ -66,14 +55,11 @@ def _hide_the_first(self: Any, snapshot: Any) -> None:
             count.first = (count.first[0], count.first[1] + 1)
 
 
-def _losing_a_wake_up(wake: Function) -> Function:
-    def lose(self: Any, queue: Any) -> None:
-        if not queue.line:
-            queue.woken += 1
-            wake(self, queue)
-            queue.woken -= 1
-
-    return lose
+def _lose_a_wake_up(wake: Function, self: Any, queue: Any) -> None:
+    if not queue.line:
+        queue.woken += 1
+        wake(self, queue)
+        queue.woken -= 1
 
 
 def _make_it_ready_again(self: Any, job: Any, session: Any, now: int) -> None:
@@ -83,13 +69,10 @@ def _make_it_ready_again(self: Any, job: Any, session: Any, now: int) -> None:
         self.dispatch.offer(job, self.queue(job.queue), now)
 
 
-def _miscounting_the_dead(bury: Function) -> Function:
-    def miscount(self: Any, *arguments: Any) -> None:
-        kept = self._backlog.kept_dead
-        bury(self, *arguments)
-        self._backlog.kept_dead = kept
-
-    return miscount
+def _miscount_the_dead(bury: Function, self: Any, *arguments: Any) -> None:
+    kept = self._backlog.kept_dead
+    bury(self, *arguments)
+    self._backlog.kept_dead = kept
 
 
 _DISPATCH = "core.dispatch:Dispatch"
@@ -104,7 +87,7 @@ MUTANTS: dict[str, Change] = {
     },
     "tail-not-counted-down": {"core.backlog:Backlog.remove": before(_count_it_twice)},
     "deliver-from-a-paused-queue": OF_WORLDS["a-paused-queue-gives-jobs"],
-    "a-retried-job-keeps-its-place": {f"{_DISPATCH}.enqueue": _keeping_its_place},
+    "a-retried-job-keeps-its-place": {f"{_DISPATCH}.enqueue": around(_keep_its_place)},
     "a-stored-job-overtakes-those-in-the-tail": {
         "core.window:Window.belongs_to_tail": lambda real: (
             lambda self, job: not job.policy.durable and real(self, job)
@@ -115,8 +98,10 @@ MUTANTS: dict[str, Change] = {
             lambda self: None if (first := self.first()) is None else first.priority
         )
     },
-    "a-lost-lease-is-still-listed": {"core.leases:Leases.end": _listing_a_lost_lease},
-    "a-second-lease-keeps-the-first-timer": {"core.leases:Leases.grant": _keeping_the_first_timer},
+    "a-lost-lease-is-still-listed": {"core.leases:Leases.end": around(_list_a_lost_lease)},
+    "a-second-lease-keeps-the-first-timer": {
+        "core.leases:Leases.grant": around(_keep_the_first_timer)
+    },
     "only-one-watcher-hears-the-end": OF_WORLDS["only-the-first-hears-the-end"],
     "a-failed-run-does-not-give-way": {f"{_LIFECYCLE}.gives_way": returning(False)},
     "due-too-early": {
@@ -130,7 +115,7 @@ MUTANTS: dict[str, Change] = {
         "core.backlog:Backlog.restore": before(_hide_the_first)
     },
     "an-emptied-tail-spares-nobody": {"core.changelog:Changelog.drain": with_result(_spare_nobody)},
-    "a-wake-up-is-lost": {f"{_DISPATCH}.wake": _losing_a_wake_up},
+    "a-wake-up-is-lost": {f"{_DISPATCH}.wake": around(_lose_a_wake_up)},
     "no-job-keeps-its-place": {
         f"{_DISPATCH}.enqueue": before(lambda self, job, *_: setattr(job, "place", 0))
     },
@@ -138,7 +123,7 @@ MUTANTS: dict[str, Change] = {
         "core.broker:Broker.lease": before(_make_it_ready_again)
     },
     "a-pause-has-no-end": {f"{_DISPATCH}.end_pauses": returning(None)},
-    "the-dead-that-are-kept-are-not-counted": {f"{_LIFECYCLE}.bury": _miscounting_the_dead},
+    "the-dead-that-are-kept-are-not-counted": {f"{_LIFECYCLE}.bury": around(_miscount_the_dead)},
     "a-changed-priority-is-not-written": {
         "tests.sim.disk:life_values": with_result(lambda values: values[1:])
     },

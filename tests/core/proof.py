@@ -1,7 +1,5 @@
 """T7 as a proof: many examples, one line. (A row for the table of `tests/prove/registry.py`.)"""
 
-from __future__ import annotations
-
 import traceback
 from typing import Any
 

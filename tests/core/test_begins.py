@@ -1,7 +1,5 @@
 """Who submitted a job may hear, once, that somebody runs it, or that nobody ever will."""
 
-from __future__ import annotations
-
 from franca.core.events import Begun, Event, Granted
 from franca.core.model import Demand, Job, Session, State
 from tests.core.kit import Bench, T

@@ -1,13 +1,10 @@
 """Memory is bounded by bytes: windows of all queues, jobs that wait, jobs that run; and by counts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from franca.core.errors import TooMuch
-from franca.core.events import Granted
 from franca.core.model import Failure, Job, OnConflict, Session, State
 from franca.core.wants import SupplyReady
 from tests.core.kit import Bench, T, ids, state_of
@@ -90,10 +87,9 @@ def test_a_worker_that_waits_is_given_a_job_whose_body_has_to_be_read_first() ->
     assert bench.ask(second) is None
     bench.broker.close_session(first, T)
     bench.write()
-    [(session, event)] = bench.events()
-    assert session is second
-    assert isinstance(event, Granted)
-    assert (event.job.id, event.job.body, event.job.away) == (job.id, LARGE, False)
+    [given] = bench.granted()
+    assert (given.id, given.body, given.away) == (job.id, LARGE, False)
+    assert given.holder == second.holder
 
 
 def test_a_failed_job_with_a_large_body_is_tried_again_with_it() -> None:
@@ -217,9 +213,8 @@ def test_a_large_body_that_waits_behind_a_run_leaves_memory_though_somebody_wait
 
 def test_a_large_body_that_only_memory_has_is_not_looked_at_until_the_store_has_it_too() -> None:
     bench = Bench(large_bytes=0)
-    client, worker = bench.worker(), bench.worker()
-    bench.submit(key="u", body=LARGE, durable=False, watcher=client)
-    job = bench.take(worker)
+    client = bench.worker()
+    job, worker = bench.run(key="u", body=LARGE, durable=False, watcher=client)
     assert not bench.broker.backlog.large.jobs
     bench.submit(key="u")
     bench.write()
@@ -254,9 +249,7 @@ def test_only_so_many_jobs_run_at_once_and_the_others_follow() -> None:
     assert bench.events() == []
     bench.broker.finish(taken[0], session.holder, b"", T)
     bench.broker.tick(T)
-    [(_, event)] = bench.events()
-    assert isinstance(event, Granted)
-    assert event.job is jobs[2]
+    assert bench.granted() == [jobs[2]]
 
 
 # -- queues ---------------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """T14 and T30: clocks that jump, and fifty thousand jobs that are due in the same second."""
 
-from __future__ import annotations
-
 from random import Random
 
 from franca.core.model import Job, OnHangUp, State

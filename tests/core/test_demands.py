@@ -1,8 +1,8 @@
 """Demands: who waits for what, who is given it, who is only woken."""
 
-from __future__ import annotations
+import pytest
 
-from franca.core.events import Granted, Unmet, Woken
+from franca.core.events import Unmet, Woken
 from franca.core.model import Choice, Demand, State
 from tests.core.kit import SMALL, Bench, T, ids
 
@@ -20,11 +20,8 @@ def test_a_demand_waits_and_is_met_by_the_next_job(bench: Bench) -> None:
     worker = bench.worker()
     assert bench.ask(worker) is None
     job = bench.submit()
-    ((session, event),) = bench.events()
-    assert session is worker
-    assert isinstance(event, Granted)
-    assert event.job is job
-    assert not worker.demands
+    assert bench.granted() == [job]
+    assert (job.holder, worker.demands) == (worker.holder, {})
 
 
 def test_those_who_wait_are_served_in_the_order_in_which_they_came(bench: Bench) -> None:
@@ -32,7 +29,7 @@ def test_those_who_wait_are_served_in_the_order_in_which_they_came(bench: Bench)
     for worker in workers:
         bench.ask(worker)
     bench.submit_many(3)
-    assert [session for session, _ in bench.events()] == workers
+    assert bench.told() == workers
 
 
 def test_listed_queues_are_tried_in_the_order_of_the_list(bench: Bench) -> None:
@@ -117,15 +114,13 @@ def test_a_demand_for_a_tail_is_met_when_the_store_has_brought_it(small: Bench) 
     taken = [small.take(worker).id for worker in workers[:4]]
     assert [small.ask(worker) for worker in workers[4:]] == [None, None]
     small.write()
-    given = [event.job.id for _, event in small.events() if isinstance(event, Granted)]
-    assert taken + given == ids(jobs)
+    assert taken + ids(small.granted()) == ids(jobs)
 
 
 def test_a_job_from_before_the_tail_does_not_wait_for_it(small: Bench) -> None:
     small.submit_many(6)
-    worker, idle = small.worker(), small.worker()
-    for _ in range(4):
-        small.take(worker)
+    small.worker(takes=4)
+    idle = small.worker()
     assert small.ask(idle) is None
     urgent = small.submit(priority=-1)
     assert urgent.holder == idle.holder
@@ -151,18 +146,14 @@ def test_a_sleeper_is_told_of_a_tail() -> None:
     for choice in Choice:
         bench = Bench(**SMALL)
         bench.submit_many(6)
-        worker = bench.worker()
-        for _ in range(4):
-            bench.take(worker)
+        worker = bench.worker(takes=4)
         assert isinstance(bench.ask(worker, only_wake=True, choice=choice), Woken)
 
 
 def test_one_sleeper_is_woken_for_each_ready_job_and_no_more(bench: Bench) -> None:
-    sleepers = [bench.worker() for _ in range(4)]
-    for sleeper in sleepers:
-        bench.ask(sleeper, only_wake=True)
+    sleepers = bench.asleep(4)
     bench.submit_many(2)
-    assert [session for session, _ in bench.events()] == sleepers[:2]
+    assert bench.told() == sleepers[:2]
     bench.take(sleepers[0], until=T)
     bench.take(sleepers[1], until=T)
     assert bench.events() == [], "both jobs are taken: nobody else need get up"
@@ -170,36 +161,22 @@ def test_one_sleeper_is_woken_for_each_ready_job_and_no_more(bench: Bench) -> No
 
 def test_more_sleepers_may_be_woken_for_each_job(bench: Bench) -> None:
     bench.broker.dispatch.wakeups = 3
-    sleepers = [bench.worker() for _ in range(5)]
-    for sleeper in sleepers:
-        bench.ask(sleeper, only_wake=True)
+    sleepers = bench.asleep(5)
     bench.submit()
-    assert [session for session, _ in bench.events()] == sleepers[:3]
+    assert bench.told() == sleepers[:3]
     bench.submit()
-    assert [session for session, _ in bench.events()] == sleepers[3:]
+    assert bench.told() == sleepers[3:]
 
 
 def test_a_woken_session_that_does_not_come_passes_the_word_on(bench: Bench) -> None:
-    first, second = bench.worker(), bench.worker()
-    bench.ask(first, only_wake=True)
-    bench.ask(second, only_wake=True)
+    first, second = bench.asleep(2)
     job = bench.submit()
-    assert [session for session, _ in bench.events()] == [first]
+    assert bench.told() == [first]
     bench.broker.wake_another(first)
-    assert [session for session, _ in bench.events()] == [second]
+    assert bench.told() == [second]
     bench.broker.wake_another(first)
     assert bench.events() == []
     assert bench.take(first) is job, "it may come late"
-
-
-def test_a_woken_session_that_leaves_passes_the_word_on(bench: Bench) -> None:
-    first, second = bench.worker(), bench.worker()
-    bench.ask(first, only_wake=True)
-    bench.ask(second, only_wake=True)
-    bench.submit()
-    bench.events()
-    bench.broker.close_session(first, T)
-    assert [session for session, _ in bench.events()] == [second]
 
 
 def test_a_woken_session_that_takes_something_else_passes_the_word_on(bench: Bench) -> None:
@@ -207,31 +184,26 @@ def test_a_woken_session_that_takes_something_else_passes_the_word_on(bench: Ben
     bench.ask(both, "a", "b", only_wake=True, choice=BY_PRIORITY)
     bench.ask(one, "b", only_wake=True, choice=BY_PRIORITY)
     b, a = bench.submit("b", priority=5), bench.submit("a", priority=0)
-    assert [session for session, _ in bench.events()] == [both]
+    assert bench.told() == [both]
     assert bench.take(both, "a", "b", choice=BY_PRIORITY) is a
-    assert [session for session, _ in bench.events()] == [one], "or `b` lies there unseen"
+    assert bench.told() == [one], "or `b` lies there unseen"
     assert bench.take(one, "b") is b
 
 
-def test_a_woken_session_that_can_do_it_no_more_passes_the_word_on(bench: Bench) -> None:
-    first, second = bench.worker(), bench.worker()
-    bench.ask(first, "a", only_wake=True)
-    bench.ask(second, "a", only_wake=True)
-    bench.submit("a")
-    bench.events()
-    bench.ask(first, "b", until=T)
-    assert [session for session, _ in bench.events()] == [second]
-
-
-def test_a_woken_session_that_lies_down_elsewhere_passes_the_word_on(bench: Bench) -> None:
-    first, second = bench.worker(), bench.worker()
+@pytest.mark.parametrize("how", ["leaves", "can do it no more", "lies down elsewhere"])
+def test_a_woken_session_that_will_not_come_passes_the_word_on(bench: Bench, how: str) -> None:
+    first, second = bench.asleep(2, "a")
     bench.submit("b")
-    bench.ask(first, "a", only_wake=True)
-    bench.ask(second, "a", only_wake=True)
     bench.submit("a")
-    bench.events()
-    assert isinstance(bench.ask(first, "b", only_wake=True), Woken)
-    assert [session for session, _ in bench.events()] == [second]
+    assert bench.told() == [first]
+    match how:
+        case "leaves":
+            bench.broker.close_session(first, T)
+        case "can do it no more":
+            bench.ask(first, "c", until=T)
+        case _:
+            assert isinstance(bench.ask(first, "b", only_wake=True), Woken)
+    assert bench.told() == [second]
 
 
 def test_light_sleepers_are_told_of_every_job_and_take_nobodys_turn(bench: Bench) -> None:
@@ -252,16 +224,13 @@ def test_light_sleepers_are_told_of_every_job_and_take_nobodys_turn(bench: Bench
 def test_resuming_wakes_as_many_as_there_are_jobs(bench: Bench) -> None:
     bench.submit_many(3)
     bench.broker.pause("q")
-    sleepers = [bench.worker() for _ in range(5)]
-    for sleeper in sleepers:
-        assert bench.ask(sleeper, only_wake=True) is None
+    sleepers = bench.asleep(5)
     bench.broker.resume("q", T)
-    assert [session for session, _ in bench.events()] == sleepers[:3]
+    assert bench.told() == sleepers[:3]
 
 
 def test_a_queue_lives_as_long_as_somebody_was_told_of_it(bench: Bench) -> None:
-    sleeper = bench.worker()
-    bench.ask(sleeper, only_wake=True)
+    [sleeper] = bench.asleep(1)
     bench.submit()
     bench.broker.flush(T)
     assert "q" in bench.broker.queues

@@ -1,7 +1,5 @@
 """What the store is told: everything that changed, once, and nothing that came to nothing."""
 
-from __future__ import annotations
-
 from franca.core.changes import Changes
 from franca.core.events import Finished
 from franca.core.model import ATTEMPT_BYTES, HISTORY_RESULT_BYTES, Failure, OnConflict, Shelf, State
@@ -33,18 +31,14 @@ def test_volatile_jobs_are_never_told(bench: Bench) -> None:
     bench.submit()
     bench.broker.drain()
     bench.submit_many(5, durable=False)
-    worker = bench.worker()
-    for _ in range(4):
-        bench.take(worker)
+    worker = bench.worker(takes=4)
     bench.broker.drain()
     bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
     assert not bench.broker.has_changes()
 
 
 def test_what_changed_often_is_told_once_as_it_is_now(bench: Bench) -> None:
-    job = bench.submit()
-    worker = bench.worker()
-    bench.take(worker)
+    job, worker = bench.run()
     bench.broker.give_back(job, worker.holder, T)
     bench.take(worker)
     assert told(bench.broker.drain()) == {"added": [job.id]}
@@ -64,9 +58,7 @@ def test_jobs_move_between_the_shelves(small: Bench) -> None:
     assert told(changes) == {"added": [urgent.id], "moved": [4]}
     assert changes.moved[0].shelf is Shelf.TAIL
     small.disk.write(changes, [])
-    worker = small.worker()
-    for _ in range(2):
-        small.take(worker)
+    worker = small.worker(takes=2)
     small.write()
     supplied = small.broker.jobs[4]
     assert supplied.shelf == Shelf.TAIL

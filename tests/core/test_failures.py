@@ -1,7 +1,5 @@
 """What follows a failure or a loss: another try, how late, and when it is enough."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
@@ -158,9 +156,7 @@ def test_a_loss_counts_as_a_failure_where_the_job_says_so(bench: Bench) -> None:
 def test_an_expired_lease_is_a_failure_where_the_job_says_so_and_a_loss_is_not() -> None:
     for expires, state in ((True, State.DEAD), (False, State.READY)):
         bench = Bench()
-        worker = bench.worker()
-        job = bench.submit(expiry_is_failure=True, lease_ms=1_000)
-        bench.take(worker)
+        job, worker = bench.run(expiry_is_failure=True, lease_ms=1_000)
         if expires:
             bench.broker.tick(T + 2_000)
         else:

@@ -1,7 +1,5 @@
 """What is remembered of unique jobs is bounded, and a purge does not look at those of others."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.errors import TooMuch

@@ -1,7 +1,5 @@
 """Keys and names: one live job to a key, and a push said twice is one job."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -61,9 +59,7 @@ def test_replacing_ends_the_job_that_is_there(bench: Bench, run_at: int) -> None
 
 
 def test_a_key_is_free_again_when_its_job_has_ended(bench: Bench) -> None:
-    first = bench.submit(key="u")
-    worker = bench.worker()
-    bench.take(worker)
+    first, worker = bench.run(key="u")
     assert bench.submit(key="u") is first
     bench.broker.fail(first, worker.holder, Failure(), T)
     assert bench.submit(key="u") is not first
@@ -197,9 +193,7 @@ def test_a_push_that_differs_at_all_is_another_job(bench: Bench, other: dict[str
 
 
 def test_a_job_that_ran_once_is_not_the_one_that_is_pushed_now(bench: Bench) -> None:
-    first = bench.submit(name="n", once=True, max_failures=1)
-    worker = bench.worker()
-    bench.take(worker)
+    first, worker = bench.run(name="n", once=True, max_failures=1)
     second = bench.submit(name="n", once=True)
     assert second is not first
     bench.broker.fail(first, worker.holder, Failure(), T)

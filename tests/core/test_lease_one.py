@@ -1,7 +1,5 @@
 """To hold one very job: from wherever it is, unless somebody runs it."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.errors import NotFound, NotHeld, NotUnique, TooMuch

@@ -1,7 +1,5 @@
 """Leases: one holder at a time, fenced, and over when its time, its holder or its word says so."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any
@@ -20,9 +18,7 @@ EXPIRY = T + LEASE + 1_000
 
 
 def leased(bench: Bench, on_hang_up: OnHangUp = KEEP, **fields: Any) -> tuple[Job, Session]:
-    bench.submit(**{"lease_ms": LEASE, **fields})
-    worker = bench.worker("holder", on_hang_up)
-    return bench.take(worker), worker
+    return bench.run(**{"holder": "holder", "on_hang_up": on_hang_up, "lease_ms": LEASE, **fields})
 
 
 def test_a_finished_job_is_gone_from_memory_and_from_the_disk(bench: Bench) -> None:
@@ -131,8 +127,7 @@ def test_a_finish_that_comes_late_finds_a_job_that_waits_for_its_retry(bench: Be
 
 def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made(bench: Bench) -> None:
     first, second = bench.submit_many(2)
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     bench.broker.give_back(first, worker.holder, T)
     assert (first.attempts, first.losses, first.attempt_log) == (0, 0, None)
     assert ids(bench.take_all()) == ids([first, second])
@@ -140,8 +135,7 @@ def test_a_grant_that_never_arrived_is_as_if_it_had_not_been_made(bench: Bench) 
 
 def test_a_released_job_returns_to_its_place_or_at_its_time_and_did_not_fail(bench: Bench) -> None:
     now_job, later_job, other = bench.submit_many(3)
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     bench.take(worker)
     bench.broker.release(now_job, worker.holder, NEVER, T)
     bench.broker.release(later_job, worker.holder, T + 1_000, T)
@@ -246,9 +240,7 @@ def test_putting_off_ends_a_job_whose_watcher_waits_for_this_run(bench: Bench) -
 
 
 def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing(small: Bench) -> None:
-    worker = small.worker()
-    small.submit(lease_ms=1_000)
-    stale = small.take(worker)
+    stale, worker = small.run(lease_ms=1_000)
     small.submit_many(9)
     small.broker.tick(T + 3_000)
     while stale.id in small.broker.jobs:

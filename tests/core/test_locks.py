@@ -1,7 +1,5 @@
 """Counted, named locks held by jobs."""
 
-from __future__ import annotations
-
 from time import process_time
 
 import pytest
@@ -10,7 +8,7 @@ from franca.core.errors import NotHeld
 from franca.core.lifecycle import LOCK_AGAIN_MS
 from franca.core.limits import Limits
 from franca.core.locks import Locks
-from franca.core.model import NEVER, Failure, Job, OnConflict, Session, State
+from franca.core.model import Job, OnConflict, Session, State
 from tests.core.kit import Bench, T, ids, state_of
 
 
@@ -39,38 +37,17 @@ def test_a_lock_that_nobody_holds_leaves_nothing_behind() -> None:
 
 
 def test_a_job_that_runs_no_more_holds_no_lock() -> None:
-    for how in ("finish", "fail", "release", "give_back", "close", "cancel", "flush"):
+    for how in ("finish", "fail", "release", "give back", "lose", "cancel", "flush"):
         bench = Bench()
-        worker = bench.worker()
-        job = bench.submit() and bench.take(worker)
+        job, _ = bench.run()
         broker = bench.broker
         assert broker.locks.acquire("l", 1, job.id)
-        match how:
-            case "finish":
-                broker.finish(job, worker.holder, b"", T)
-            case "fail":
-                broker.fail(job, worker.holder, Failure(), T)
-            case "release":
-                broker.release(job, worker.holder, NEVER, T)
-            case "give_back":
-                broker.give_back(job, worker.holder, T)
-            case "close":
-                broker.close_session(worker, T)
-            case "cancel":
-                broker.cancel(job, T)
-            case _:
-                broker.flush(T)
+        bench.end(how, job)
         assert not broker.locks.of_job, how
 
 
-def run(bench: Bench, name: str = "") -> tuple[Job, Session]:
-    worker = bench.worker()
-    bench.submit(name=name)
-    return bench.take(worker), worker
-
-
 def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open(bench: Bench) -> None:
-    (first, one), (second, two), (third, three) = run(bench), run(bench), run(bench)
+    (first, one), (second, two), (third, three) = bench.run(), bench.run(), bench.run()
     broker = bench.broker
     assert broker.lock(first, one.holder, "l", 1, T)
     assert not broker.lock(second, two.holder, "l", 1, T)
@@ -90,7 +67,7 @@ def test_a_job_that_does_not_get_its_lock_is_run_again_when_it_is_open(bench: Be
 
 
 def test_a_lock_is_nobodys_but_the_holders(bench: Bench) -> None:
-    job, _ = run(bench)
+    job, _ = bench.run()
     for verb in (bench.broker.lock, bench.broker.unlock):
         with pytest.raises(NotHeld):
             verb(job, "other", "l", *((1, T) if verb == bench.broker.lock else (T,)))
@@ -98,7 +75,7 @@ def test_a_lock_is_nobodys_but_the_holders(bench: Bench) -> None:
 
 
 def test_a_job_without_its_lock_tries_again_in_any_case(bench: Bench) -> None:
-    (first, one), (second, two) = run(bench), run(bench)
+    (first, one), (second, two) = bench.run(), bench.run()
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
     bench.broker.tick(T + LOCK_AGAIN_MS - 1)
@@ -111,7 +88,7 @@ def test_a_job_without_its_lock_tries_again_in_any_case(bench: Bench) -> None:
 
 
 def test_a_job_without_its_lock_is_pending_after_a_crash(bench: Bench) -> None:
-    (first, one), (second, two) = run(bench, "first"), run(bench, "second")
+    (first, one), (second, two) = bench.run(name="first"), bench.run(name="second")
     assert bench.broker.lock(first, one.holder, "l", 1, T)
     assert not bench.broker.lock(second, two.holder, "l", 1, T)
     bench.restart()
@@ -124,7 +101,7 @@ def test_a_job_without_its_lock_is_pending_after_a_crash(bench: Bench) -> None:
 
 
 def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next(small: Bench) -> None:
-    (first, one), (second, two), (third, three) = run(small), run(small), run(small)
+    (first, one), (second, two), (third, three) = small.run(), small.run(), small.run()
     broker = small.broker
     assert broker.lock(first, one.holder, "l", 1, T)
     assert not broker.lock(second, two.holder, "l", 1, T)
@@ -135,7 +112,7 @@ def test_who_waits_for_a_lock_and_is_gone_does_not_hold_up_the_next(small: Bench
 
 
 def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run(bench: Bench) -> None:
-    client, (first, one), two = bench.worker(), run(bench), bench.worker()
+    client, (first, one), two = bench.worker(), bench.run(), bench.worker()
     bench.submit(watcher=client, no_retry_if_watched=True)
     second = bench.take(two)
     assert bench.broker.lock(first, one.holder, "l", 1, T)
@@ -149,11 +126,11 @@ def test_waiting_for_a_lock_is_not_the_end_of_a_watched_run(bench: Bench) -> Non
 
 def locked_out(bench: Bench, count: int) -> tuple[Job, Session, list[Job]]:
     """A run that holds a lock, its worker, and so many jobs that did not get it."""
-    holder, worker = run(bench)
+    holder, worker = bench.run()
     assert bench.broker.lock(holder, worker.holder, "l", 1, T)
     jobs = []
     for _ in range(count):
-        job, other = run(bench)
+        job, other = bench.run()
         assert not bench.broker.lock(job, other.holder, "l", 1, T)
         jobs.append(job)
     return holder, worker, jobs
@@ -161,7 +138,7 @@ def locked_out(bench: Bench, count: int) -> tuple[Job, Session, list[Job]]:
 
 @pytest.mark.parametrize("how", ["falls due", "is taken out", "leaves memory", "is replaced"])
 def test_whoever_waits_no_more_for_a_lock_leaves_its_line_at_once(bench: Bench, how: str) -> None:
-    holder, worker = run(bench)
+    holder, worker = bench.run()
     broker, other = bench.broker, bench.worker()
     assert broker.lock(holder, worker.holder, "l", 1, T)
     bench.submit(key="u")

@@ -1,7 +1,5 @@
 """T7 in its quick form. The long one, and its planted bugs: `make prove`."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 from tests.core.machine import BrokerMachine

@@ -1,7 +1,5 @@
 """Every function has a queue of its own, whatever bytes its name has."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

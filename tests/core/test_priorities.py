@@ -1,7 +1,5 @@
 """Priorities that change, thousands of them in one queue, and places that are kept."""
 
-from __future__ import annotations
-
 import time
 from random import Random
 
@@ -36,8 +34,7 @@ def test_a_job_that_is_released_for_later_waits_with_its_new_priority(bench: Ben
 def test_a_changed_priority_is_found_again_after_a_restart(then: str) -> None:
     bench = Bench(**SMALL)
     job, *_ = bench.submit_many(6, priority=5)
-    worker = bench.worker("keeper", OnHangUp.KEEP)
-    bench.take(worker)
+    worker = bench.worker("keeper", OnHangUp.KEEP, takes=1)
     bench.write()
     if then == "dead":
         bench.broker.fail(job, worker.holder, Failure(final=True), T, priority=7)

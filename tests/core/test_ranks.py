@@ -1,7 +1,5 @@
 """Some of those who wait for a queue go before others."""
 
-from __future__ import annotations
-
 from franca.core.events import Granted
 from franca.core.model import Session
 from tests.core.kit import Bench, T

@@ -1,7 +1,6 @@
 """A queue's window and its tail: which job is next, whatever lies in memory."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -23,9 +22,13 @@ def job(place: int, priority: int = 0, size: int = 1) -> Job:
 
 
 def queue_of(*places: int | tuple[int, int]) -> Queue:
+    return filled(job(p) if isinstance(p, int) else job(p[1], p[0]) for p in places)
+
+
+def filled(jobs: Iterable[Job]) -> Queue:
     queue = Queue("q")
-    for place in places:
-        queue.add(job(place) if isinstance(place, int) else job(place[1], place[0]))
+    for each in jobs:
+        queue.add(each)
     return queue
 
 
@@ -80,10 +83,8 @@ def test_what_is_less_urgent_than_the_tail_waits_for_the_store() -> None:
 
 
 def test_a_job_is_removed_wherever_it_stands() -> None:
-    queue = Queue("q")
     jobs = [job(place) for place in (1, 2, 3)]
-    for each in jobs:
-        queue.add(each)
+    queue = filled(jobs)
     queue.remove(jobs[1])
     assert (popped(queue), queue.bytes_held) == ([1, 3], 0)
 
@@ -262,8 +263,7 @@ def test_the_store_is_asked_before_the_window_runs_dry() -> None:
     bench = Bench(window_jobs=4, supply_jobs=2)
     bench.submit_many(10)
     bench.write()
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     assert not bench.broker.wants
     bench.take(worker)
     assert len(bench.broker.wants) == 1
@@ -274,9 +274,7 @@ def test_the_store_is_asked_before_the_window_runs_dry() -> None:
 def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it(small: Bench) -> None:
     jobs = small.submit_many(6)
     small.write()
-    worker = small.worker()
-    for _ in range(3):
-        small.take(worker)
+    small.worker(takes=3)
     small.write()
     supplied = small.broker.jobs[jobs[5].id]
     assert supplied.shelf is Shelf.TAIL
@@ -341,10 +339,8 @@ def test_a_window_that_is_much_too_large_is_cut_a_little_with_each_job_that_come
 
 
 def test_a_job_is_taken_out_of_the_middle_and_the_others_keep_their_order() -> None:
-    queue = queue_of()
     jobs = [job(place) for place in range(1, 8)]
-    for each in jobs:
-        queue.add(each)
+    queue = filled(jobs)
     for index in (3, 1, 5, 6, 0):
         queue.remove(jobs[index])
     assert (queue.size, queue.bytes_held, queue.by_priority()) == (2, 2, {0: 2})
@@ -354,10 +350,8 @@ def test_a_job_is_taken_out_of_the_middle_and_the_others_keep_their_order() -> N
 
 
 def test_a_job_may_come_back_to_the_place_that_it_left() -> None:
-    queue = queue_of()
     jobs = [job(place) for place in (1, 2, 3)]
-    for each in jobs:
-        queue.add(each)
+    queue = filled(jobs)
     for _ in range(3):
         queue.remove(jobs[1])
         queue.add(jobs[1])
@@ -380,10 +374,8 @@ def test_what_is_left_of_those_that_went_is_bounded() -> None:
 
 
 def test_a_window_with_holes_is_cut_and_emptied_as_any_other() -> None:
-    queue = queue_of()
     jobs = [job(place) for place in range(1, 11)]
-    for each in jobs:
-        queue.add(each)
+    queue = filled(jobs)
     for each in jobs[3:8]:
         queue.remove(each)
     assert ([each.place for each in queue.cut(3, 99, 99)], queue.mark) == ([10, 9], (0, 8))

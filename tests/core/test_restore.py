@@ -1,7 +1,5 @@
 """A broker made from what a disk remembers: as if it had never stopped, as far as promised."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.errors import NotHeld
@@ -74,9 +72,7 @@ def test_a_bound_lease_ends_with_the_server_and_its_job_is_first_again(small: Be
 
 def test_marks_are_right_after_a_restart_whatever_lay_in_memory(small: Bench) -> None:
     small.submit_many(4, priority=5)
-    worker = small.worker()
-    for _ in range(4):
-        small.take(worker)
+    small.worker(takes=4)
     small.submit_many(9, priority=3)
     small.submit_many(9, run_at=T + 1_000)
     small.restart()
@@ -94,9 +90,7 @@ def test_who_was_put_behind_the_others_is_behind_them_after_a_restart(bench: Ben
     jobs = [bench.submit(body=bytes(size)) for size in (1, 3_000, 3_000, 3_000, 1)]
     bench.write()
     bench.broker.retry(jobs[0], T)
-    worker = bench.worker()
-    for _ in range(3):
-        bench.take(worker)
+    bench.worker(takes=3)
     bench.restart()
     assert [job.id for job in bench.take_all()] == [2, 3, 4, 5, 1]
 

@@ -1,7 +1,5 @@
 """Windows that the store has filled make room for others: a few jobs in each group, and none is lost."""
 
-from __future__ import annotations
-
 from franca.core.model import Job, Policy
 from franca.core.queues import Queue
 from tests.core.kit import Bench, T, ids

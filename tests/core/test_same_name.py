@@ -1,7 +1,5 @@
 """Jobs that go by one name: the right one is found, and the others are not looked at."""
 
-from __future__ import annotations
-
 from time import process_time
 from typing import cast
 
@@ -29,8 +27,7 @@ def test_each_holder_finds_the_job_that_it_runs(bench: Bench) -> None:
 
 def test_what_ran_and_will_run_again_is_found_until_it_does(bench: Bench) -> None:
     first, second = bench.submit_many(2, name="n", max_failures=3)
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     assert list(bench.broker.returned_as("n")) == []
     bench.broker.fail(first, worker.holder, Failure(), T)
     assert list(bench.broker.returned_as("n")) == [first]
@@ -41,8 +38,7 @@ def test_what_ran_and_will_run_again_is_found_until_it_does(bench: Bench) -> Non
 
 def test_the_last_of_a_name_is_found_as_any_other_job(bench: Bench) -> None:
     first, second = bench.submit_many(2, name="n", max_failures=3)
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     bench.broker.fail(first, worker.holder, Failure(), T)
     bench.broker.cancel(second, T)
     assert bench.broker.sole("n") is first

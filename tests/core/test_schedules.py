@@ -1,7 +1,5 @@
 """Rules that make jobs: on a grid, by cron, so many times, once for every sleep."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 

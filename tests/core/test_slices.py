@@ -1,7 +1,5 @@
 """What ends together ends a little at a time: nobody else has to wait for all of it."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest
@@ -24,9 +22,7 @@ def running(bench: Bench) -> int:
 
 def test_leases_of_a_session_that_is_gone(bench: Bench) -> None:
     bench.submit_many(MANY)
-    worker = bench.worker()
-    for _ in range(MANY):
-        bench.take(worker)
+    worker = bench.worker(takes=MANY)
     bench.broker.close_session(worker, T)
     assert running(bench) == MANY - ENDED_AT_ONCE
     bench.broker.tick(T)
@@ -55,9 +51,7 @@ def test_who_is_gone_hears_nothing_of_what_it_still_watches(bench: Bench) -> Non
 
 def test_leases_that_expire_at_one_moment(bench: Bench) -> None:
     bench.submit_many(MANY, lease_ms=MINUTE)
-    worker = bench.worker(on_hang_up=OnHangUp.KEEP)
-    for _ in range(MANY):
-        bench.take(worker)
+    bench.worker(on_hang_up=OnHangUp.KEEP, takes=MANY)
     bench.broker.tick(T)
     late = T + 2 * MINUTE
     bench.broker.tick(late)

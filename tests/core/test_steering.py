@@ -1,12 +1,9 @@
 """What operators may do: pause, purge, remove, flush, cancel, kill, retry; and what the dead cost."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core import purges
 from franca.core.errors import NotFound
-from franca.core.events import Granted
 from franca.core.model import Choice, Failure, NewJob, Policy, Schedule, Shelf, State
 from tests.core.kit import SMALL, Bench, T, ids
 
@@ -25,9 +22,7 @@ def test_a_paused_queue_serves_those_who_wait_when_it_resumes(bench: Bench, choi
     second = bench.submit()
     assert (first.state, second.state) == (State.READY, State.READY)
     bench.broker.resume("q", T)
-    ((_, event),) = bench.events()
-    assert isinstance(event, Granted)
-    assert event.job is first
+    assert bench.granted() == [first]
 
 
 @pytest.mark.parametrize("crashes", [False, True])
@@ -46,9 +41,7 @@ def test_a_pause_may_end_by_itself(bench: Bench, crashes: bool) -> None:
     assert wake is not None
     assert T + 1_000 <= wake <= T + 1_050
     bench.broker.tick(T + 1_100)
-    ((_, event),) = bench.events()
-    assert isinstance(event, Granted)
-    assert event.job.id == job.id
+    assert ids(bench.granted()) == [job.id]
     bench.write(T + 1_100)
 
 
@@ -126,9 +119,7 @@ def test_a_purge_deals_with_supplied_jobs_one_by_one() -> None:
     bench = Bench(**SMALL)
     bench.submit_many(12)
     bench.write()
-    worker = bench.worker()
-    for _ in range(3):
-        bench.take(worker)
+    worker = bench.worker(takes=3)
     bench.write()
     runs = bench.take(worker)
     supplied = [j for j in bench.broker.jobs.values() if j.shelf is Shelf.TAIL]

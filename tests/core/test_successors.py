@@ -1,13 +1,11 @@
 """Replacing a job that runs: the newer one waits behind the run and takes its place after it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from franca.core.errors import NotHeld, NotUnique, TooMuch
-from franca.core.model import NEVER, Failure, Job, OnConflict, OnHangUp, Session, State
+from franca.core.model import Failure, Job, OnConflict, OnHangUp, Session, State
 from franca.core.successors import SUCCESSOR_BYTES
 from tests.core.kit import Bench, T, ids, state_of
 
@@ -19,9 +17,7 @@ DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
 
 def running(bench: Bench, **fields: Any) -> tuple[Job, Session]:
     """A job with the key `u`, and the session that runs it."""
-    worker = bench.worker(on_hang_up=fields.pop("on_hang_up", OnHangUp.RETURN))
-    bench.submit(key="u", max_failures=-1, delay_ms=1_000, **fields)
-    return bench.take(worker), worker
+    return bench.run(key="u", max_failures=-1, delay_ms=1_000, **fields)
 
 
 def newer(bench: Bench, **fields: Any) -> Job:
@@ -44,27 +40,12 @@ def test_a_run_is_left_alone_by_what_replaces_its_job(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", ["fail", "release", "later", "give_back", "close", "expire", "retry"]
+    "how", ["fail", "release", "put off", "give back", "lose", "expire", "retry"]
 )
 def test_a_run_that_did_not_end_its_job_ends_with_the_newer_one(bench: Bench, how: str) -> None:
-    old, worker = running(bench, lease_ms=1_000)
+    old, _ = running(bench, lease_ms=1_000)
     new = newer(bench)
-    broker = bench.broker
-    match how:
-        case "fail":
-            broker.fail(old, worker.holder, Failure(), T)
-        case "release":
-            broker.release(old, worker.holder, NEVER, T)
-        case "later":
-            broker.release(old, worker.holder, LATER, T)
-        case "give_back":
-            broker.give_back(old, worker.holder, T)
-        case "close":
-            broker.close_session(worker, T)
-        case "expire":
-            broker.tick(T + 3_000)
-        case _:
-            broker.retry(old, T)
+    bench.end(how, old)
     assert (state_of(old), state_of(new)) == (CANCELLED, READY)
     bench.write(T + 3_000)
     assert ids(bench.take_all(now=T + 3_000)) == [new.id]
@@ -76,7 +57,7 @@ def test_a_run_that_did_not_end_its_job_ends_with_the_newer_one(bench: Bench, ho
 def test_whatever_ends_the_run_the_newer_one_is_not_lost(bench: Bench, how: str) -> None:
     old, _ = running(bench)
     new = newer(bench)
-    getattr(bench.broker, how)(old, T)
+    bench.end(how, old)
     assert state_of(new) is READY
     bench.write()
     assert ids(bench.take_all()) == [new.id]
@@ -176,35 +157,15 @@ def test_an_successor_may_be_cancelled_and_leaves_no_trace(bench: Bench) -> None
 )
 def test_what_waits_behind_runs_has_a_bound_and_gives_its_room_back(how: str) -> None:
     bench = Bench(leased_bytes=6_000)
-    runs = []
-    for key in ("u", "v"):
-        worker = bench.worker()
-        bench.submit(key=key, max_failures=-1)
-        runs.append((bench.take(worker), worker))
-    (old, worker), _ = runs
+    (old, _), _ = [bench.run(key=key, max_failures=-1) for key in ("u", "v")]
     new = newer(bench, body=b"x" * 1_500)
     bench.write()
     with pytest.raises(TooMuch):
         bench.submit(key="v", on_conflict=REPLACE, body=b"x" * 1_500)
     assert not bench.broker.has_changes(), "a refusal changes nothing"
-    match how:
-        case "finish":
-            bench.broker.finish(old, worker.holder, b"", T)
-        case "fail":
-            bench.broker.fail(old, worker.holder, Failure(), T)
-        case "lose":
-            bench.broker.close_session(worker, T)
-        case "cancel":
-            bench.broker.cancel(new, T)
-        case "remove":
-            bench.broker.remove("q", "u", T)
-        case "flush":
-            bench.broker.flush(T)
-        case "replace":
-            newer(bench)
-            bench.broker.finish(old, worker.holder, b"", T)
-        case _:
-            bench.crash()
+    if how == "replace":
+        newer(bench)
+    bench.end("finish" if how == "replace" else how, new if how == "cancel" else old)
     broker = bench.broker
     assert broker.lifecycle.successors.bytes == 0
     leased = [job for job in broker.jobs.values() if job.state is LEASED]

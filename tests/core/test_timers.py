@@ -1,7 +1,5 @@
 """Buckets of timers: nothing rings early, nothing later than a slice, always in the same order."""
 
-from __future__ import annotations
-
 from franca.core.timers import Buckets
 
 

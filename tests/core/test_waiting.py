@@ -1,7 +1,5 @@
 """Jobs whose time has not come: never early, never lost, whatever lies in memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Failure, Job, Policy, State

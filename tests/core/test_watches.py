@@ -1,11 +1,9 @@
 """Watches: each hears the progress, and exactly one end for each watch."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.events import Finished, Progressed
-from franca.core.model import NEVER, Failure, OnHangUp, State
+from franca.core.model import Failure, OnHangUp, State
 from tests.core.kit import SMALL, Bench, T
 
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
@@ -16,8 +14,7 @@ def test_every_watcher_hears_the_progress_and_the_end_in_order_of_arrival(bench:
     job = bench.submit(watcher=clients[0])
     bench.broker.watch(job.id, clients[1])
     bench.broker.watch(job.id, clients[2])
-    worker = bench.worker()
-    bench.take(worker)
+    worker = bench.worker(takes=1)
     bench.broker.report(job, worker.holder, "data", b"half")
     bench.broker.finish(job, worker.holder, b"whole", T)
     heard = bench.events()
@@ -42,9 +39,8 @@ def test_watching_twice_is_hearing_everything_twice(bench: Bench) -> None:
 
 
 def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
-    client, worker = bench.worker(), bench.worker()
-    job = bench.submit(watcher=client)
-    bench.take(worker)
+    client = bench.worker()
+    job, worker = bench.run(watcher=client)
     bench.broker.report(job, worker.holder, "status", b"1/2")
     bench.broker.report(job, worker.holder, "data", b"a lot", keep=False)
     assert job.progress == b"1/2"
@@ -52,18 +48,15 @@ def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
 
 
 def test_what_was_reported_of_a_lost_run_is_forgotten(bench: Bench) -> None:
-    worker = bench.worker()
-    job = bench.submit()
-    bench.take(worker)
+    job, worker = bench.run()
     bench.broker.report(job, worker.holder, "status", b"1/2")
     bench.broker.close_session(worker, T)
     assert (job.state, job.progress) == (State.READY, b"")
 
 
 def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes(bench: Bench) -> None:
-    client, worker = bench.worker(), bench.worker()
-    job = bench.submit(watcher=client)
-    bench.take(worker)
+    client = bench.worker()
+    job, worker = bench.run(watcher=client)
     bench.broker.fail(job, worker.holder, Failure("Boom", "text", data=b"\xff\0"), T)
     [(_, end)] = bench.events()
     assert isinstance(end, Finished)
@@ -87,8 +80,8 @@ def test_who_watches_no_more_hears_nothing(bench: Bench) -> None:
         ("lose", DEAD),
         ("cancel", CANCELLED),
         ("kill", DEAD),
-        ("purge_queues", CANCELLED),
-        ("remove_queues", CANCELLED),
+        ("purge", CANCELLED),
+        ("remove the queue", CANCELLED),
         ("flush", CANCELLED),
         ("remove", CANCELLED),
     ],
@@ -99,21 +92,7 @@ def test_whatever_ends_a_job_its_watcher_is_told_once(bench: Bench, end: str, st
     broker = bench.broker
     if end in ("finish", "fail", "lose"):
         bench.take(worker)
-    match end:
-        case "finish":
-            broker.finish(job, worker.holder, b"", T)
-        case "fail":
-            broker.fail(job, worker.holder, Failure(), T)
-        case "lose":
-            broker.close_session(worker, T)
-        case "cancel" | "kill":
-            getattr(broker, end)(job, T)
-        case "flush":
-            broker.flush(T)
-        case "remove":
-            assert broker.remove("q", "u", T)
-        case _:
-            getattr(broker, end)(("q",), T)
+    bench.end(end, job)
     assert (bench.ends(client), broker.watches.by_job) == ([state], {})
 
 
@@ -127,17 +106,7 @@ def test_whoever_joins_a_job_in_the_tail_hears_its_end_too(end: str) -> None:
     joined = bench.submit(key="u6", watcher=client)
     assert joined.id not in bench.broker.jobs
     broker = bench.broker
-    match end:
-        case "purge":
-            broker.purge_queues(("q",), T)
-        case "flush":
-            broker.flush(T)
-        case "remove":
-            assert broker.remove("q", "u6", T)
-        case "cancel":
-            broker.cancel(bench.recall(ids=(joined.id,))[0], T)
-        case _:
-            bench.take_all()
+    bench.end(end, bench.recall(ids=(joined.id,))[0] if end == "cancel" else joined)
     bench.write()
     assert bench.ends(client) == [DONE if end == "run" else CANCELLED]
     assert (broker.watches.by_job, client.watches) == ({}, {})
@@ -162,15 +131,10 @@ def test_who_watches_a_job_in_the_tail_hears_its_end(
     broker.watch(again.id, client)
     bench.submit(name="other")  # the name is not among the last few any more
     assert list(broker.watches.in_store) == [job.id]
-    match end:
-        case "purge":
-            broker.purge_queues(("q",), T)
-        case "flush":
-            broker.flush(T)
-        case "run":
-            bench.take_all()
-        case _:
-            broker.close_session(client, T)
+    if end == "nothing":
+        broker.close_session(client, T)
+    else:
+        bench.end(end, job)
     bench.write()
     ends = {"purge": [CANCELLED], "flush": [CANCELLED], "run": [DONE], "nothing": []}
     assert (bench.ends(client), broker.watches.by_job) == (ends[end], {})
@@ -206,9 +170,7 @@ def test_a_supplied_job_that_is_watched_now_is_supplied_once(small: Bench) -> No
     for number in range(6):
         small.submit(key=f"u{number}", priority=5)
     small.write()
-    worker = small.worker()
-    for _ in range(3):
-        small.take(worker)
+    small.worker(takes=3)
     small.write()
     client = small.worker()
     watched = small.submit(key="u5", watcher=client)
@@ -240,7 +202,7 @@ def test_a_job_that_dies_unwatched_ends_with_its_last_watcher_unless_it_runs(ben
 
 
 @pytest.mark.parametrize(
-    "how", ["release", "put off", "give_back", "lock", "fail", "lose", "lapse", "retry"]
+    "how", ["release", "put off", "give back", "lock", "fail", "lose", "expire", "retry"]
 )
 def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench, how: str) -> None:
     broker, client, worker = bench.broker, bench.worker(), bench.worker()
@@ -251,24 +213,10 @@ def test_what_would_run_again_ends_if_nobody_waits_for_it_any_more(bench: Bench,
     )
     bench.take(worker)
     broker.close_session(client, T)
-    match how:
-        case "release":
-            broker.release(job, worker.holder, NEVER, T)
-        case "put off":
-            broker.release(job, worker.holder, T + 1_000, T)
-        case "give_back":
-            broker.give_back(job, worker.holder, T)
-        case "lock":
-            assert not broker.lock(job, worker.holder, "l", 1, T)
-        case "fail":
-            broker.fail(job, worker.holder, Failure(), T)
-        case "lose":
-            broker.close_session(worker, T)
-        case "lapse":
-            broker.tick(T)
-            broker.tick(T + 2_000)
-        case _:
-            broker.retry(job, T)
+    if how == "lock":
+        assert not broker.lock(job, worker.holder, "l", 1, T)
+    else:
+        bench.end(how, job)
     assert job.state is CANCELLED
     assert job.id not in broker.jobs
     assert (broker.volatile.bytes, broker.locks.waits_for) == (0, {})
@@ -278,8 +226,7 @@ def test_a_watched_job_may_fail_at_once_where_an_unwatched_one_is_retried(bench:
     client = bench.worker()
     for watcher, state in ((client, CANCELLED), (None, State.WAITING)):
         job = bench.submit(max_failures=-1, no_retry_if_watched=True, watcher=watcher)
-        worker = bench.worker(on_hang_up=OnHangUp.KEEP)
-        bench.take(worker)
+        worker = bench.worker(on_hang_up=OnHangUp.KEEP, takes=1)
         bench.broker.fail(job, worker.holder, Failure("No", "not today"), T)
         assert job.state is state
     assert bench.ends(client) == [CANCELLED]

@@ -1,7 +1,5 @@
 """Memory is bounded by what jobs take, not by their bodies alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.broker import TIME_MAX
@@ -123,9 +121,7 @@ def test_watches_have_a_bound() -> None:
 
 def test_locks_have_a_bound() -> None:
     bench = Bench(locks_max=2)
-    worker = bench.worker()
-    job = bench.submit()
-    bench.take(worker)
+    job, worker = bench.run()
     assert bench.broker.lock(job, worker.holder, "a", 1, T)
     assert bench.broker.lock(job, worker.holder, "b", 1, T)
     with pytest.raises(TooMuch):

@@ -1,7 +1,5 @@
 """A connection with one command under way at a time, for the proofs about power and disks."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -52,17 +50,11 @@ class Dialogue:
 
     def push(self, names: Sequence[str]) -> None:
         """Submit a job for each name, all at once where the protocol can; `ValueError` if it is refused."""
-        behaviour = self._kind.behaviour
-        bodies = [as_json([name, "x" * 50]) for name in names]
-        offers = [
-            Offer(name, QUEUE, body, retry=behaviour.retry)
-            for name, body in zip(names, bodies, strict=True)
-        ]
+        retry = self._kind.behaviour.retry
+        offers = [Offer(name, QUEUE, as_json([name, "x" * 50]), retry=retry) for name in names]
         self.said += [Command("push", (name,)) for name in names]
-        self._act(
-            lambda peer: peer.submit_batch(*offers) if len(names) > 1 else peer.submit(*offers)
-        )
-        while not all(name in self.names for name in names):
+        self._act(lambda peer: (peer.submit_batch if offers[1:] else peer.submit)(*offers))
+        while not self.names.keys() >= set(names):
             for answer in self._client.hear():
                 if not isinstance(answer, Accepted):
                     raise ValueError(answer)

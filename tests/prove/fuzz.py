@@ -179,7 +179,7 @@ class Stage:
         for job_id in self.broker.watches.by_job:
             # A lease may outlive its worker's connection: until it ends the result may still come.
             assert self.broker.jobs[job_id].state is State.LEASED, "watched by nobody"
-        checks.after_step(self, self.now, wall_jumped=False)
+        checks.after_step(self.engine, self.disk, self.now, wall_jumped=False)
 
 
 def _cut(data: bytes, cuts: Random | None) -> list[bytes]:

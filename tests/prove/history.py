@@ -8,8 +8,6 @@ is for that. O(n log n) in the number of events.
 Rules about one job are here, rules about many (order, uniqueness, pause) in `history_order.py`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -57,7 +55,7 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        return not any(self.counts.values())
+        return not self.broken
 
     @property
     def broken(self) -> list[str]:
@@ -102,18 +100,18 @@ def check(events: Iterable[Event], *, drained: bool, rules: Rules | None = None)
     return verdict
 
 
+@dataclass
 class _Judge:
     """Holds one job's story against the promises."""
 
-    def __init__(
-        self, index: Index, rules: Rules, drained: bool, verdict: Verdict, story: JobStory
-    ) -> None:
-        self.index = index
-        self.rules = rules
-        self.drained = drained
-        self.verdict = verdict
-        self.story = story
-        self.runs = story.deliveries
+    index: Index
+    rules: Rules
+    drained: bool
+    verdict: Verdict
+    story: JobStory
+
+    def __post_init__(self) -> None:
+        self.runs = self.story.deliveries
         self.settled = self._settled()
 
     def judge(self) -> None:
@@ -174,7 +172,7 @@ class _Judge:
     # -- I6, I7 ----------------------------------------------------------------------------
 
     def _settled(self) -> dict[int, float]:
-        """The runs that were surely completed, by their places, and when that was answered."""
+        """The runs that were surely completed, by identity, and when that was answered."""
         story, settled = self.story, dict[int, float]()
         # A removed job's ack is answered like any other, and means nothing.
         for ack in () if story.removes else story.ends:
@@ -189,8 +187,7 @@ class _Judge:
             crossed = story.volatile and any(p.proto != ack.proto for p in story.pushes[:1])
             told = habits_of(ack.proto).ack_tells and not crossed
             if told or self._held(run, ack):
-                place = next(i for i, other in enumerate(self.runs) if other is run)
-                settled[place] = min(settled.get(place, NEVER), ack.t1)
+                settled[id(run)] = min(settled.get(id(run), NEVER), ack.t1)
         return settled
 
     def _held(self, run: Event, report: Event) -> bool:
@@ -203,14 +200,15 @@ class _Judge:
         return any(other.t1 > run.t1 and other.t0 < report.t1 for other in others)
 
     def _completions(self) -> set[int]:
-        """Note what ran after its end; the places of those runs, which need no second verdict."""
+        """Note what ran after its end; the identities of those runs, which need no second verdict."""
         ended, copies = sorted(self.settled.values()), self.story.copies
         again: set[int] = set()
         if len(ended) >= copies > 0:
             final = ended[copies - 1]
-            again = {place for place, run in enumerate(self.runs) if run.t0 > final}
-            for place in sorted(again):
-                self._note("ran_after_ack", f"{self.runs[place].t0 - final:.3f} s after")
+            late = [run for run in self.runs if run.t0 > final]
+            again = {id(run) for run in late}
+            for run in late:
+                self._note("ran_after_ack", f"{run.t0 - final:.3f} s after")
         extra = len(self.settled.keys() - again) - copies
         for _ in range(extra if copies else 0):
             self._note("double_completion", "completions of two runs were accepted")
@@ -224,18 +222,15 @@ class _Judge:
         Each further push with this jid may have made a job of its own: then there are several
         rows of runs, and a run need not follow the one right before it.
         """
-        rows: list[Event] = []  # the last run of each
-        before: Event | None = None
-        for run in (r for place, r in enumerate(self.runs) if place not in again):
+        rows: list[Event] = []  # the last run of each, the latest of them last
+        for run in (run for run in self.runs if id(run) not in again):
             place = next((i for i, last in enumerate(rows) if self._may_follow(last, run)), None)
+            if place is None and rows and len(rows) >= self.story.copies:
+                self._note(*self._why_not(rows[-1], run))
+                place = -1
             if place is not None:
-                rows[place] = run
-            elif before is None or len(rows) < self.story.copies:
-                rows.append(run)
-            else:
-                self._note(*self._why_not(before, run))
-                rows[next(i for i, last in enumerate(rows) if last is before)] = run
-            before = run
+                del rows[place]
+            rows.append(run)
 
     def _may_follow(self, before: Event, run: Event) -> bool:
         # Two fetches that overlap may have been granted in the other order.
@@ -254,14 +249,11 @@ class _Judge:
 
     def _has_stale_report(self, current: Event, until: float) -> bool:
         """Whether a holder of an earlier run made a report while `current` ran."""
-        for end in self.story.ends:
-            if end.out == "no" or end.op == "release" or end.holder == current.holder:
-                continue
-            earlier = self.story.last_delivery_to(end.holder, end.t0)
-            meanwhile = current.t0 < end.t1 and end.t0 < until
-            if meanwhile and earlier is not None and earlier.t1 < current.t1:
-                return True
-        return False
+        said = [end for end in self.story.ends if end.out != "no" and end.op != "release"]
+        others = [end for end in said if end.holder != current.holder]
+        meanwhile = [end for end in others if current.t0 < end.t1 and end.t0 < until]
+        earlier = [self.story.last_delivery_to(end.holder, end.t0) for end in meanwhile]
+        return any(run is not None and run.t1 < current.t1 for run in earlier)
 
     def _refused_reports(self) -> None:
         """A holder refused although its lease lived: somebody else's report ended it."""

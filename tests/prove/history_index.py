@@ -4,8 +4,6 @@ Nothing is judged here except one bound that every rule needs: when a lease may 
 at the earliest. Where the history leaves room, it is given to the server.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable

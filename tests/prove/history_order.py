@@ -4,8 +4,6 @@ Only first deliveries are compared, of jobs pushed once and accepted, and only w
 (a lost fetch, a consumer's close, a restart, a pause) may have moved them unseen in between.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator

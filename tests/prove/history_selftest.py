@@ -4,8 +4,6 @@ Histories are made by hand, in `history_selftest.txt`: one or more with a plante
 ones that look odd. Each fault must be flagged as its class and nothing else, and no legal history at all.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

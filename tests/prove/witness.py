@@ -5,8 +5,6 @@ connection, beats on a second, and times each answer. Whatever is not the answer
 is a fault. It has a process to itself, because beside a busy harness it would measure the harness.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -5,8 +5,6 @@ worker is a consumer of `load.py` alone in its process; each thing that it is ab
 it, is in its diary before it goes on, so that SIGKILL takes nothing with it but what was under way.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -111,13 +109,6 @@ class _Diary(list[Event]):
         os.write(self._file, msgspec.json.encode(event) + b"\n")
 
 
-def _work(order: Order) -> None:
-    load, rng = Load(order.plan), Random(order.plan.seed)
-    actor = _Worker(load, order.protocol, order.number, rng)
-    actor.events = _Diary(order.diary)
-    actor.run()
-
-
 def main() -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     for line in sys.stdin:
@@ -126,7 +117,10 @@ def main() -> None:
         if pid == 0:
             sys.stdin.close()
             try:
-                _work(order)
+                rng = Random(order.plan.seed)
+                actor = _Worker(Load(order.plan), order.protocol, order.number, rng)
+                actor.events = _Diary(order.diary)
+                actor.run()
             finally:
                 os._exit(0)
         print(pid, flush=True)

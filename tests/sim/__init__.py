@@ -1,1 +1,1 @@
-"""The whole server but its sockets, files and clock, driven by one seed: `python -m tests.sim`."""
+"""The whole server but its sockets, files and clock, driven by one seed: `make sim`."""

@@ -1,23 +1,16 @@
-"""Clients, workers and operators of a world, whatever protocol they speak, and what they note of it.
-
-An actor believes only what it is told, and notes `maybe` where it was told nothing. What it says goes through
-the `Peer` of its protocol, whose `Behaviour` says what else is particular to it.
-"""
-
-from __future__ import annotations
+"""Clients, workers and operators of a world: when they act, and what goes wrong with them."""
 
 import json
-from abc import ABC, abstractmethod
-from collections import defaultdict, deque
+from abc import abstractmethod
+from collections import defaultdict
 from dataclasses import dataclass
-from random import Random
 from typing import Any
 
 import msgspec
 
 from franca.core.model import Millis, State
-from tests.prove.bodies import as_json, name_of, told
-from tests.prove.events import Event, Notes, Out
+from tests.prove import actors
+from tests.prove.events import Event, Out
 from tests.sim.world import Wire, World
 from tests.support import peer as said
 from tests.support.faktory import Peer as FaktoryPeer
@@ -34,36 +27,29 @@ HOPE_MS = 20_000
 """By then a client that waits alone for what nobody offers was hung up on."""
 
 
-class Actor(Notes, ABC):
-    """One peer on one connection after another."""
+class Actor(actors.Actor):
+    """One that acts when its moment has come."""
 
     kind = ""
 
     def __init__(self, world: World, name: str, protocol: str) -> None:
-        super().__init__(lambda: world.now / 1000, world.history)
+        super().__init__(lambda: world.now / 1000, world.history, protocol, name, world.rng)
         self.world = world
-        self.name = name
-        self.protocol = protocol
-        self.rng = Random(world.rng.getrandbits(32))
-        self.behaviour = PEERS[protocol].behaviour
         self.variant = self.rng.choice(self.behaviour.variants.get(self.kind, ("",)))
         self.next_at: Millis = world.now + self.rng.randrange(1_000)
         self.retiring = False
         self.wire: Wire | None = None
         self.peer = self.new_peer()
-        self.conn = ""
 
     def new_peer(self) -> Peer:
-        who = {"worker": self.worker, "queues": self.queues(), "variant": self.variant}
-        return PEERS[self.protocol](self._say, self.rng, **who)  # type: ignore[arg-type]
-
-    def queues(self) -> tuple[str, ...]:
-        """Those that it works on."""
-        return ()
+        return self.peer_type(self._say, self.rng, **self.who())
 
     def _say(self, data: bytes) -> None:
         assert self.wire is not None
         self.wire.say(data)
+
+    def complain(self, text: str) -> None:
+        raise AssertionError(text)
 
     # -- the world's side ---------------------------------------------------------------------
 
@@ -101,10 +87,8 @@ class Actor(Notes, ABC):
             self.begin_work()
 
     def cut_off(self, now: Millis) -> None:
-        """What was asked and not answered may have happened or not."""
-        self.break_off()
-        moment = self.clock()
-        self.events.append(Event("close", self.habits, self.conn, t0=moment, t1=moment))
+        """The connection is gone."""
+        self.note_close(self.clock())
         self.wire = None
         self.next_at = now + self.rng.randrange(1, 2_000)
         self.gone(now)
@@ -127,10 +111,6 @@ class Actor(Notes, ABC):
     def work(self, now: Millis) -> None:
         """Do one thing."""
 
-    @abstractmethod
-    def on(self, answer: Answer) -> None:
-        """The server said something."""
-
     def gone(self, now: Millis) -> None:
         """The connection was lost."""
 
@@ -146,11 +126,13 @@ class Actor(Notes, ABC):
 # -- clients ---------------------------------------------------------------------------------------
 
 
-class Client(Actor):
+class Client(Actor, actors.Submitter):
     """Submits jobs, some of them again because nobody said that they had come.
 
     One that `waits` must hear one end of each job that was accepted; now and then it goes away.
     """
+
+    results = (b"true", b"late")
 
     def __init__(
         self, world: World, name: str, protocol: str, *, waits: bool, exact_times: bool
@@ -158,11 +140,7 @@ class Client(Actor):
         self.kind = "waiter" if waits else "producer"
         super().__init__(world, name, protocol)
         self.waits = waits
-        self.jids: list[str] = []
         self._exact_times = exact_times
-        self._pushes: dict[Offer, Event] = {}
-        self._waiting: set[Offer] = set()
-        self._doubtful: list[Offer] = []
         self._versions: defaultdict[str, list[str]] = defaultdict(list)
         self._newest: dict[str, int] = {}
         self._heard_at = world.now
@@ -197,13 +175,10 @@ class Client(Actor):
 
     def _new(self) -> Offer:
         rng = self.rng
-        jid = name_of(self.name, len(self.jids) + 1)
-        self.jids.append(jid)
-        body = as_json([jid, "x" * rng.randrange(40), rng.random()])
-        offer = Offer(jid, rng.choice(QUEUES), body, waits=self.waits)
+        offer = self.new_offer(rng.choice(QUEUES), waits=self.waits)
         self.behaviour.vary(offer, rng)
         if offer.name:
-            self._versions[offer.name].append(jid)
+            self._versions[offer.name].append(offer.jid)
         elif not (self.waits or offer.unique) and rng.random() < self.behaviour.later:
             offer.at = (self.world.wall() + rng.randrange(-5_000, 900_000)) // 1000
             offer.queue = offer.queue if self._exact_times else SOMEDAY
@@ -214,49 +189,27 @@ class Client(Actor):
             # It may be replaced before it is run, and waits behind a run of its name: its own
             # producer knows what must come of it, the history does not.
             self.end(self.begin("remove", offer.jid), "maybe")
-        event = self.begin("push", offer.jid, body=told(offer.body)[1], **offer.fields())
+        event = self.begin_push(offer)
         # Where the wall clock jumps, its moments cannot be compared with true ones.
         event.at = float(offer.at) if offer.at and self._exact_times else None
-        self._pushes[offer] = event
         self.peer.submit(offer)
 
     def on(self, answer: Answer) -> None:
-        """A job was accepted or refused, or it has ended."""
         self._heard_at = self.world.now
-        match answer:
-            case said.Accepted(offer, name):
-                self._accepted(offer, name)
-            case said.Refused(offer, _) if offer is not None:
-                self.end(self._pushes.pop(offer), "no")
-            case said.Result(offer, _, failed):
-                self._check_result(offer, answer)
-                if offer in self._pushes:
-                    self.world.tally.jobs += 1
-                    self.end_push(offer)
-                    if failed:
-                        self.end(self.begin("remove", offer.jid), "maybe")
-                self._waiting.discard(offer)
-                if answer.data != b"expired":
-                    self.end(self.begin("result", offer.jid))
-            case said.Part():
-                pass
-            case _:
-                raise AssertionError(f"{self.name} heard {answer}")
+        if not isinstance(answer, said.Part):
+            super().on(answer)
 
-    def end_push(self, offer: Offer) -> None:
-        self.end(self._pushes.pop(offer))
+    def ended(self, result: said.Result) -> None:
+        """Of one that was not accepted before, this says that it was; where it failed, it may not have run."""
+        if result.offer in self._pushes:
+            self.world.tally.jobs += 1
+            if result.failed:
+                self.end(self.begin("remove", result.offer.jid), "maybe")
+        super().ended(result)
 
-    def _check_result(self, offer: Offer, result: said.Result) -> None:
-        """It must be that of this job; a worker of Faktory has no word for it."""
-        right = (told(offer.body)[1].encode(), b"late", b"true")
-        fits = result.failed or not result.data or any(word in result.data for word in right)
-        assert fits, f"{offer.jid} ended with {result.data!r}"
-
-    def _accepted(self, offer: Offer, name: str) -> None:
-        self.end_push(offer)
+    def accepted(self, offer: Offer, name: str) -> None:
+        super().accepted(offer, name)
         self.world.names[name] = offer.jid
-        if offer.waits:
-            self._waiting.add(offer)
         if not offer.volatile:
             self.world.tally.accept(name, offer.queue)
             self.world.lasting.add(name)
@@ -265,11 +218,7 @@ class Client(Actor):
             self._newest[offer.name] = max(self._newest.get(offer.name, 0), place)
 
     def gone(self, now: Millis) -> None:
-        """Some of what was not answered is said again some time, but nothing of which only the newest counts."""
-        own = [offer for offer in self._pushes if not offer.name]
-        self._doubtful += [o for o in own if not self.waits and self.rng.random() < 0.5]
-        self._pushes.clear()
-        self._waiting.clear()
+        self.forget_pushes(0.5)
 
     def is_content(self) -> bool:
         """Nothing is waited for; of each name the newest that was accepted has run, or a later one."""
@@ -295,7 +244,7 @@ class Run:
     until: Millis
 
 
-class Worker(Actor):
+class Worker(Actor, actors.Runner):
     """Takes jobs, runs and reports them; or fails, oversleeps, falls silent, vanishes."""
 
     kind = "worker"
@@ -308,11 +257,11 @@ class Worker(Actor):
         self._weights = behaviour.sleepy if self.rng.random() < 0.3 else behaviour.usual
         self._held: list[Run] = []
         self._left_behind: list[Run] = []
-        self._begin_anew()
+        self.begin_anew()
 
-    def _begin_anew(self) -> None:
-        self._asking: deque[Event] = deque()
-        self._reporting: dict[object, Event] = {}
+    def begin_anew(self) -> None:
+        super().begin_anew()
+        self._reported_at: dict[str, float] = {}
         self._ask_at: Millis = 0
         self._beat_at: Millis = 0
         self._asked_again_at: Millis = 0
@@ -325,7 +274,7 @@ class Worker(Actor):
     def begin_work(self) -> None:
         """Some report what they ran before; some libraries rest before they ever ask."""
         for run in self._left_behind:
-            self._report(run, "late")
+            self.report(run.grant, run.fetched, "late")
         self._left_behind.clear()
         if self.peer.rests and self.rng.random() < 0.5:
             self._rest()
@@ -342,6 +291,9 @@ class Worker(Actor):
         # connection may be of a job that does not outlive a crash.
         known = self.world.lasting if self.worker else self.world.names
         if not holder or grant.name not in known or not (is_own or grant.reserve):
+            return None
+        # It may have been given the job again before its report of an earlier run was heard.
+        if self._reported_at.get(fetched.jid, 0.0) >= fetched.t0:
             return None
         # It was not given out before it was asked for, nor before its time by an honest clock.
         since = fetched.t0 if self.world.tally.jumps else max(fetched.t0, grant.at)
@@ -379,8 +331,7 @@ class Worker(Actor):
             self._asked_again_at = now
         self._ask_at = now + ASK_AGAIN_MS
         for _ in range(self._free()):
-            self._asking.append(self.begin("fetch"))
-            self.peer.take()
+            self.ask()
 
     def _rest(self) -> None:
         self._ask_at = NEVER if self.peer.rests else self.world.now + self.rng.randrange(1, 10_000)
@@ -401,37 +352,30 @@ class Worker(Actor):
         if word == "goodbye" and not self._is_leaving:
             self._is_leaving = not self.peer.report_asks
             self.peer.leave()
-        self._report(run, word)
+        self.report(run.grant, run.fetched, word)
         if self.behaviour.asks_at_once:
             self._ask_at = self.world.now
         return True
+
+    def report(self, grant: Grant, fetched: Event, word: str) -> None:
+        self._reported_at[fetched.jid] = self.clock()
+        super().report(grant, fetched, word)
 
     def vanish(self) -> None:
         self._held.clear()
         self.hang_up()
 
-    def _report(self, run: Run, word: str) -> None:
-        op = {"fail": "fail", "exception": "fail", "release": "release"}.get(word, "ack")
-        event = self.begin(op, run.fetched.jid)
-        event.worker = run.grant.holder or self.worker
-        if word == "late":
-            event.worker = run.fetched.conn  # it is reported over another connection
-        self._reporting[run.grant] = event
-        if self.peer.report_asks:
-            self._asking.append(self.begin("fetch"))
-        self.peer.report(run.grant, word, run.fetched.body.encode())
-
     def on(self, answer: Answer) -> None:
         """A job, none, or that something was heard."""
         match answer:
             case said.Granted(grant) if self._asking:
-                self._given(grant, self._asking.popleft())
+                self.given(grant, self._asking.popleft())
             case said.Granted(grant) if self._asked_again_at:
                 # What was asked for again crossed with the job that answered it: one too many.
                 event = self.begin("fetch")
                 event.t0 = self._asked_again_at / 1000
-                self._given(grant, event)
-                self._report(self._held.pop(), "fail")
+                self.given(grant, event)
+                self.report(grant, self._held.pop().fetched, "fail")
             case said.Nothing(out):
                 event = self._asking.popleft()
                 if self.peer.rests or out == "maybe":
@@ -449,17 +393,12 @@ class Worker(Actor):
                 # A part of the result that came when the job's time was over.
                 assert any(run.grant.reserve is not None for run in self._held), answer
             case _:
-                raise AssertionError(f"{self.name} did not ask for {answer}")
+                self.complain(f"{self.name} did not ask for {answer}")
         if not self._silent_since:
             self._set_alarm()
 
-    def _given(self, grant: Grant, event: Event) -> None:
-        event.jid, event.body = told(grant.body)
-        event.queue, event.reserve = grant.queue, grant.reserve
-        event.worker = grant.holder or self.worker
-        if event.jid.startswith(self.protocol):
-            event.attempt = grant.attempt
-        self.end(event)
+    def given(self, grant: Grant, event: Event) -> None:
+        super().given(grant, event)
         least, most = self.rng.choices(self.behaviour.spans, self._weights)[0]
         until = self.world.now + (1 if self.retiring else self.rng.randrange(least, most))
         self._held.append(Run(grant, event, until))
@@ -489,7 +428,7 @@ class Worker(Actor):
             self._left_behind += kept if self.behaviour.silence_ms else []
             kept = []
         self._held = kept
-        self._begin_anew()
+        self.begin_anew()
 
 
 # -- those whose requests are said again -----------------------------------------------------------
@@ -586,7 +525,7 @@ class Hopeful(Resending):
         self.after(5_000, 90_000)
 
     def on(self, answer: Answer) -> None:
-        raise AssertionError(f"{answer} to what nobody offers")
+        self.complain(f"{answer} to what nobody offers")
 
 
 # -- operators -------------------------------------------------------------------------------------

@@ -4,10 +4,7 @@ The numbers are those of the design's list. What only clients can tell (no job l
 without a cause, none after its end) is judged at the end, from their history.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Protocol
 
 from franca.core.broker import Broker
 from franca.core.index import SameName
@@ -22,17 +19,9 @@ from tests.sim.disk import Disk
 READY, LEASED = State.READY, State.LEASED
 
 
-class Inside(Protocol):
-    """A server, as far as it is looked into."""
-
-    broker: Broker
-    engine: Engine
-    disk: Disk
-
-
-def after_step(server: Inside, now: Millis, *, wall_jumped: bool) -> None:
+def after_step(engine: Engine, disk: Disk, now: Millis, *, wall_jumped: bool) -> None:
     """All that can be seen from inside at any moment, in which the wall clock was set or not."""
-    broker = server.broker
+    broker = engine.broker
     leases_are_sound(broker)
     if not wall_jumped:
         nothing_is_early(broker, now)
@@ -40,10 +29,10 @@ def after_step(server: Inside, now: Millis, *, wall_jumped: bool) -> None:
     timers_belong_to_something(broker)
     settled_jobs_are_gone(broker)
     budgets_add_up(broker)
-    if server.engine.next_wake() > now:
-        not_asleep(server, now)
+    if engine.next_wake() > now:
+        not_asleep(engine, now)
     if not broker.has_changes():
-        server.disk.verify(broker)
+        disk.verify(broker)
 
 
 def leases_are_sound(broker: Broker) -> None:
@@ -93,12 +82,12 @@ def timers_belong_to_something(broker: Broker) -> None:
         assert all(d in d.session.demands for d in waiting), "a timer of a demand that is over"
 
 
-def not_asleep(server: Inside, now: Millis) -> None:
+def not_asleep(engine: Engine, now: Millis) -> None:
     """5: what is due has been looked at by the last tick, or is more than one tick may take."""
-    wake = server.broker.next_wake()
-    ticked_at = server.engine.next_wake() - 50
+    wake = engine.broker.next_wake()
+    ticked_at = engine.next_wake() - 50
     late = wake is not None and wake <= ticked_at
-    assert not late or server.broker.waiting.size, f"nobody woke at {wake}; it is {now}"
+    assert not late or engine.broker.waiting.size, f"nobody woke at {wake}; it is {now}"
 
 
 def settled_jobs_are_gone(broker: Broker) -> None:

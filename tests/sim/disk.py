@@ -7,30 +7,28 @@ changed or goes must be there. A group is written, can be read behind, and is th
 crash, undone.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
-from franca.core.stubs import Stub
+from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State
+from franca.core.stubs import needs_stub, stub_of
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.store.memory import tail_counts
+from franca.store.port import Store, fits, order_of
 from franca.store.rows import COLUMN_COUNT, Row, body_row, job_of, life_values, row_of
 
 HELD, TAIL = Shelf.HELD, Shelf.TAIL
 READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD
-# What a row must say as memory says it; `until` is cut at restart, so it may be earlier there.
-FIELDS = (
-    "queue", "kind", "name", "key", "body", "media", "origin", "policy", "priority", "created_at",
-    "extra", "state", "place", "run_at", "ready_at", "started_at", "holder", "bound", "attempts",
-    "failures", "losses", "failed_at", "digest",
-)  # fmt: skip
+# A lease may end earlier in memory than in its row: a restart cuts it. The others are memory's alone.
+UNCOMPARED = {"until", "timed", "shelf", "away", "weight", "progress"}
+KEPT = ("rows", "_columns", "settings", "schedules", "totals", "settled")
+FIELDS = [name for name in Job.__struct_fields__ if name not in UNCOMPARED]
 
 
 class Disk:
@@ -44,13 +42,13 @@ class Disk:
         self.schedules: dict[str, Schedule] = {}
         self.totals = Totals()
         self.settled: set[str] = set()
-        self._undo: Callable[[], None] = lambda: None
+        self._before: dict[str, Any] = {}
 
     # -- what a store does ------------------------------------------------------------------
 
     def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
         """Take a group in, and answer what is wanted as it is behind that group."""
-        self._keep_undo()
+        self._before = {name: copy(getattr(self, name)) for name in KEPT}
         if changes.flushed:
             self._settle(self.rows.values())
             self.rows, self.settings, self.schedules = {}, {}, {}
@@ -84,11 +82,11 @@ class Disk:
 
     def commit(self) -> None:
         """What was written is durable."""
-        self._undo = lambda: None
+        self._before = {}
 
     def revert(self) -> None:
         """Forget the last group: the server died before it was durable."""
-        self._undo()
+        vars(self).update(self._before)
 
     def snapshot(self) -> Snapshot:
         """What a broker must remember at birth."""
@@ -97,17 +95,16 @@ class Disk:
         return Snapshot(
             totals=copy(self.totals),
             held=[self._light(job) for job in self._on(HELD)],
-            tail=_tail_counts(tail),
+            tail=tail_counts(tail),
             first_waiting=min(waiting, default=None),
             queues=[self.settings[name] for name in sorted(self.settings)],
             schedules=[replace(schedule) for schedule in self.schedules.values()],
-            known=[_known(job) for job in tail if job.state is not DEAD and (job.key or job.name)],
+            known=[stub_of(job) for job in tail if needs_stub(job)],
         )
 
     def find(self, query: JobQuery) -> list[Job]:
         """Rows that fit, as the store's search would find them."""
-        found = [job for job in self.rows.values() if _fits(job, query)]
-        found.sort(key=lambda job: (job.run_at if query.by_time else 0, job.id))
+        found = sorted((j for j in self.rows.values() if fits(j, query)), key=order_of(query))
         return [self._read(job.id) for job in found[: query.limit]]
 
     def _put(self, job: Job, row: Row) -> None:
@@ -138,39 +135,18 @@ class Disk:
     def _answer(self, want: Want) -> list[Job]:
         if isinstance(want, Recall):
             return self.find(want.query)
+        rows = [(_place(job), job) for job in self._on(TAIL) if job.state is _WANTED[type(want)]]
         if isinstance(want, SupplyReady):
-            rows = [j for j in self._on(TAIL) if j.state is READY and j.queue == want.queue]
-            rows.sort(key=lambda job: (job.priority, job.place))
-            behind = [job for job in rows if (job.priority, job.place) > want.mark]
-        else:
-            assert isinstance(want, SupplyWaiting)
-            rows = [job for job in self._on(TAIL) if job.state is WAITING]
-            rows.sort(key=lambda job: (job.run_at, job.id))
-            behind = [job for job in rows if (job.run_at, job.id) > want.mark]
-            return [self._light(job) for job in behind[: want.limit]]
-        return [self._read(job.id) for job in behind[: want.limit]]
+            rows = [(place, job) for place, job in rows if job.queue == want.queue]
+        behind = sorted((place, job.id) for place, job in rows if place > want.mark)
+        return [self._light(self.rows[job_id]) for _, job_id in behind[: want.limit]]
 
     def _on(self, shelf: Shelf) -> Iterable[Job]:
         return (job for job in self.rows.values() if job.shelf is shelf)
 
     def _settle(self, jobs: Iterable[Job]) -> None:
         """Names of jobs that have ended: what a producer was promised is kept."""
-        names = {job.name for job in jobs} - self.settled
-        self.settled |= names
-        self._newly_settled |= names
-
-    def _keep_undo(self) -> None:
-        rows, columns, settings = dict(self.rows), dict(self._columns), dict(self.settings)
-        schedules, totals = dict(self.schedules), self.totals
-        self._newly_settled: set[str] = set()
-
-        def undo() -> None:
-            self.rows, self._columns = rows, columns
-            self.settings, self.schedules = settings, schedules
-            self.totals = totals
-            self.settled -= self._newly_settled
-
-        self._undo = undo
+        self.settled.update(job.name for job in jobs)
 
     # -- what only a test asks ----------------------------------------------------------------
 
@@ -216,13 +192,7 @@ class Disk:
         )
 
 
-class Written(Protocol):
-    """A store, as far as it is written to and read behind that."""
-
-    def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[Job]]: ...
-
-
-def write_out(broker: Broker, disk: Written, now: int) -> None:
+def write_out(broker: Broker, disk: Disk | Store, now: int) -> None:
     """One group, from the broker to the disk, and what was wanted back into memory."""
     changes, wants = broker.drain(), broker.take_wants()
     answers = disk.write(changes, wants)
@@ -241,38 +211,9 @@ def settle(broker: Broker, disk: Disk, now: int) -> None:
         write_out(broker, disk, now)
 
 
-def _fits(job: Job, query: JobQuery) -> bool:
-    return (
-        (not query.states or job.state in query.states)
-        and query.queue in ("", job.queue)
-        and query.kind in ("", job.kind)
-        and (not query.names or job.name in query.names)
-        and (not query.ids or job.id in query.ids)
-        and job.id > query.after
-    )
+_WANTED = {SupplyReady: READY, SupplyWaiting: WAITING}
 
 
-def _known(job: Job) -> Stub:
-    return Stub(
-        job.id, job.queue, job.kind, job.digest, job.run_at, job.state, job.name, job.key,
-        job.attempts, job.failures, job.priority,
-    )  # fmt: skip
-
-
-def _tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
-    counts: dict[str, TailCount] = {}
-    for job in jobs:
-        count = counts.setdefault(job.queue, TailCount(job.queue))
-        if job.state is READY:
-            count.ready += 1
-            count.levels[job.priority] = count.levels.get(job.priority, 0) + 1
-            key = (job.priority, job.place)
-            count.first = min(count.first or key, key)
-        elif job.state is DEAD:
-            count.dead += 1
-            count.kept_dead += job.policy.keep_dead
-        elif job.failures:
-            count.retrying += 1
-        else:
-            count.scheduled += 1
-    return list(counts.values())
+def _place(job: Job) -> tuple[int, int]:
+    """Where a job of the tail stands among those of its state."""
+    return (job.priority, job.place) if job.state is READY else (job.run_at, job.id)

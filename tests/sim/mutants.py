@@ -1,7 +1,5 @@
 """Planted bugs, each of which some seed must catch: of the node, of the core, of the conversations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,6 +9,7 @@ from franca.protocols.periodic.jobs import KEY
 from tests.prove.mutants import (
     Change,
     Function,
+    Make,
     after,
     before,
     returning,
@@ -20,6 +19,11 @@ from tests.prove.mutants import (
 
 SEEDS = range(400)
 """As many as a bug may hide from."""
+
+
+def around(change: Function) -> Make:
+    """Calls this with the original and its arguments in place of the original."""
+    return lambda original: lambda *arguments: change(original, *arguments)
 
 
 def all_bound(is_bound: bool) -> Function:
@@ -43,27 +47,21 @@ def _expire_by_the_wall(self: Any, now: int) -> None:
             broker.lifecycle.lose(job, Outcome.EXPIRED, now, as_failure=False)
 
 
-def _take_the_last(original: Function) -> Function:
-    def last(self: Any) -> Job:
-        levels = [self._levels[-negated] for negated in reversed(self._order)]
-        job = next(job for level in levels for job in reversed(level) if isinstance(job, Job))
-        self.remove(job)
-        return job
-
-    return last
+def _take_the_last(pop: Function, self: Any) -> Job:
+    levels = [self._levels[-negated] for negated in reversed(self._order)]
+    job = next(job for level in levels for job in reversed(level) if isinstance(job, Job))
+    self.remove(job)
+    return job
 
 
-def _choosing_from_all(choose: Function) -> Function:
-    def choose_anyway(self: Any, demand: Any) -> Any:
-        paused = [q for q in self._by_name.values() if q.paused]
-        for queue in paused:
-            queue.paused = False
-        chosen = choose(self, demand)
-        for queue in paused:
-            queue.paused = True
-        return chosen
-
-    return choose_anyway
+def _choose_from_all(choose: Function, self: Any, demand: Any) -> Any:
+    paused = [queue for queue in self._by_name.values() if queue.paused]
+    for queue in paused:
+        queue.paused = False
+    chosen = choose(self, demand)
+    for queue in paused:
+        queue.paused = True
+    return chosen
 
 
 def _wake_once_more(queue: Any) -> Any:
@@ -87,13 +85,10 @@ def _make_it_volatile(self: Any, taken: Any, new: Any, watcher: Any) -> None:
     new.policy = replace(new.policy, durable=False)
 
 
-def _taking_it_for_new(is_sent_again: Function) -> Function:
-    def never(self: Any, worker: Any, message: Any) -> bool:
-        is_sent_again(self, worker, message)
-        worker.stack = message.stack
-        return False
-
-    return never
+def _take_it_for_new(is_sent_again: Function, self: Any, worker: Any, message: Any) -> bool:
+    is_sent_again(self, worker, message)
+    worker.stack = message.stack
+    return False
 
 
 def _mix_up(self: Any, event: Any, now: int) -> None:
@@ -103,23 +98,17 @@ def _mix_up(self: Any, event: Any, now: int) -> None:
         self.asked[event.job.id] = (mine[0], other[1])
 
 
-def _dropping_while_it_runs(submit: Function) -> Function:
-    def drop(connection: Any, job: Any, now: int) -> None:
-        taken = connection.broker.keyed(job.func, KEY + job.name)
-        if taken is None or taken.state is not State.LEASED:
-            submit(connection, job, now)
-
-    return drop
+def _drop_it_while_it_runs(submit: Function, connection: Any, job: Any, now: int) -> None:
+    taken = connection.broker.keyed(job.func, KEY + job.name)
+    if taken is None or taken.state is not State.LEASED:
+        submit(connection, job, now)
 
 
-def _forgetting_the_successor(succeed: Function) -> Function:
-    def forget(self: Any, job_id: Any, now: int) -> None:
-        successor = self.successors.by_job[job_id]
-        succeed(self, job_id, now)
-        if successor.state is State.READY and successor.id in self._index.jobs:
-            self.cancel(successor, Failure(), now)
-
-    return forget
+def _forget_the_successor(succeed: Function, self: Any, job_id: Any, now: int) -> None:
+    successor = self.successors.by_job[job_id]
+    succeed(self, job_id, now)
+    if successor.state is State.READY and successor.id in self._index.jobs:
+        self.cancel(successor, Failure(), now)
 
 
 _SERVER = "tests.sim.server:Server"
@@ -151,8 +140,8 @@ MUTANTS: dict[str, Change] = {
         )
     },
     "failures-are-not-counted": {"core.lifecycle:Lifecycle._count_failure": returning(None)},
-    "the-last-comes-first": {"core.window:Window.pop": _take_the_last},
-    "a-paused-queue-gives-jobs": {"core.dispatch:Dispatch._choose": _choosing_from_all},
+    "the-last-comes-first": {"core.window:Window.pop": around(_take_the_last)},
+    "a-paused-queue-gives-jobs": {"core.dispatch:Dispatch._choose": around(_choose_from_all)},
     "a-job-is-lost-at-the-cut": {"core.window:Window.cut": with_result(lambda jobs: jobs[1:])},
     # Of the core, where somebody waits, watches or is cut off.
     "nobody-is-woken": {"core.dispatch:Dispatch.wake": returning(None)},
@@ -172,7 +161,9 @@ MUTANTS: dict[str, Change] = {
         "protocols.gearman.conversation:GearmanConversation._on_lease_lost": returning(None)
     },
     "a-result-said-again-ends-the-next-job": {
-        "protocols.memodb.worker_commands:ConnectionWorkers._is_sent_again": _taking_it_for_new
+        "protocols.memodb.worker_commands:ConnectionWorkers._is_sent_again": around(
+            _take_it_for_new
+        )
     },
     "replies-are-not-remembered": {
         f"{_REQUESTS}.answered": lambda _: lambda self, request, reply, now: self.forget(request)
@@ -183,9 +174,9 @@ MUTANTS: dict[str, Change] = {
         f"{_CLIENTS}.drop_unserved": returning(None)
     },
     "a-submit-while-the-job-runs-is-dropped": {
-        "protocols.periodic.client_commands:submit": _dropping_while_it_runs
+        "protocols.periodic.client_commands:submit": around(_drop_it_while_it_runs)
     },
     "what-waits-behind-a-run-is-forgotten": {
-        "core.lifecycle:Lifecycle._succeed": _forgetting_the_successor
+        "core.lifecycle:Lifecycle._succeed": around(_forget_the_successor)
     },
 }

@@ -1,9 +1,6 @@
 """One seed, from the first connection to an empty server, and the verdict on it."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
@@ -99,14 +96,9 @@ def _storm(world: World) -> None:
             checks.accepted_is_kept(world.tally.accepted, world.disk)
         if number % CHECK_EVERY == 0:
             jumped = world.tally.jumps != jumps
-            checks.after_step(world.server, world.now, wall_jumped=jumped)
-        checks.holders_hold(world.server.broker, _claims(world))
-
-
-def _claims(world: World) -> Iterator[tuple[str, str]]:
-    for actor in world.actors:
-        if (claim := actor.claim(world.now)) is not None:
-            yield claim
+            checks.after_step(world.server.engine, world.disk, world.now, wall_jumped=jumped)
+        claims = [actor.claim(world.now) for actor in world.actors]
+        checks.holders_hold(world.server.broker, [claim for claim in claims if claim])
 
 
 def _calm(world: World) -> None:
@@ -124,7 +116,7 @@ def _calm(world: World) -> None:
         if any(c.ready or c.leased or c.scheduled or c.retrying for c in counts):
             quiet_since = world.now
         elif world.now - quiet_since > DRAINED_QUIETLY_MS:
-            checks.after_step(world.server, world.now, wall_jumped=False)
+            checks.after_step(world.server.engine, world.disk, world.now, wall_jumped=False)
             checks.accepted_is_kept(world.tally.accepted, world.disk)
             checks.everybody_heard(world.actors)
             return

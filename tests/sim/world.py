@@ -7,14 +7,10 @@ one generator, so that a seed is a whole story and can be told again.
 
 from __future__ import annotations
 
-import hashlib
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from franca.core.limits import Limits
 from franca.core.model import Millis
@@ -148,10 +144,6 @@ class World:
             pieces.append((at, data[:cut]))
             data = data[cut:]
 
-    def hang_up(self, wire: Wire) -> None:
-        """The peer closes its end: what it said last may still arrive, or not."""
-        self._lose(wire, heard=self.rng.random() < 0.5)
-
     def wall(self) -> Millis:
         """What the wall clock shows."""
         return self.now + self._wall_ahead
@@ -202,14 +194,15 @@ class World:
         while wire.open and wire.to_server and wire.to_server[0][0] <= self.now:
             self.server.engine.received(wire.link, wire.to_server.popleft()[1])
         if wire.open and wire.hanging_up and not wire.to_client:
-            self._lose(wire, heard=False)
+            wire.to_server.clear()
+            self.hang_up(wire)
 
     # -- what goes wrong ----------------------------------------------------------------------
 
     def _break_something(self) -> None:
         rng, faults = self.rng, self.faults
         if rng.random() < faults.drop and self.wires:
-            self._lose(rng.choice(self.wires), heard=rng.random() < 0.5)
+            self.hang_up(rng.choice(self.wires))
         if rng.random() < faults.jump:
             self.tally.jumps += 1
             self.set_wall(self._wall_ahead + rng.choice(JUMPS))
@@ -221,11 +214,11 @@ class World:
         self._wall_ahead = ahead
         self.server.broker.wall_ahead_ms = ahead
 
-    def _lose(self, wire: Wire, *, heard: bool) -> None:
-        """A connection ends; if `heard`, what its peer said last still arrives."""
+    def hang_up(self, wire: Wire) -> None:
+        """A connection ends: what its peer said last may still arrive, or not."""
         wire.open = False
         self.wires.remove(wire)
-        if heard:
+        if self.rng.random() < 0.5:
             for _, data in wire.to_server:
                 self.server.engine.received(wire.link, data)
         wire.peer.cut_off(self.now)
@@ -256,9 +249,3 @@ class World:
     def _boot(self) -> Server:
         seed = self.rng.getrandbits(32)
         return Server(self.disk, self._services, self.limits, seed, self.now)
-
-
-def fingerprint(history: Sequence[Event]) -> str:
-    """A history in sixteen letters: two that differ anywhere have different ones."""
-    encoded = msgspec.json.encode(list(history))
-    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
