@@ -13,11 +13,9 @@ from typing import Any
 
 from franca.protocols.conversation import Link
 from tests.protocols.eventmq.puppet import World as EventmqWorld
-from tests.protocols.eventmq.puppet import call
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.gearman.puppet import World as GearmanWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
-from tests.protocols.memodb.puppet import stack, worker_on
 from tests.protocols.periodic.puppet import World as PeriodicWorld
 from tests.protocols.world import AnyWorld
 from tests.support import eventmq as e
@@ -114,7 +112,7 @@ def gearman_foreground() -> Scene:
 def periodic() -> Scene:
     """One producer and one worker."""
     world = PeriodicWorld()
-    producer, worker = world.client(), world.worker("bench")
+    producer, worker = world.peer(), world.worker("bench")
     grabs = [worker.message(p.GRAB_JOB, b"", b"grab")] * JOBS_A_TURN
 
     def play(path: HotPath, numbers: range) -> None:
@@ -134,17 +132,17 @@ def memodb() -> Scene:
     """Fifty clients and fifty workers, each on a connection of its own."""
     world = MemoDBWorld()
     clients = [world.peer() for _ in range(JOBS_A_TURN)]
-    workers = [worker_on(world, "bench") for _ in range(JOBS_A_TURN)]
+    workers = [world.worker("bench") for _ in range(JOBS_A_TURN)]
     ids = list(world.service.registry.by_id)
     job = m.job("bench", b"x" * 32, 60_000)
 
     def play(path: HotPath, numbers: range) -> None:
         # Ids of different sockets differ, or they would be taken for one client's.
         asked = zip(clients, numbers, strict=True)
-        path.turn("JOB", [(one.link, one.frame(stack(n) + job)) for one, n in asked])
-        results = [stack(numbers.stop) + m.result(worker_id, b"y" * 32) for worker_id in ids]
+        path.turn("JOB", [(one.link, one.asking(n, job)) for one, n in asked])
+        results = [m.result(worker_id, b"y" * 32) for worker_id in ids]
         done = zip(workers, results, strict=True)
-        path.turn("RESULT", [(one.link, one.frame(result)) for one, result in done])
+        path.turn("RESULT", [(one.link, one.asking(numbers.stop, said)) for one, said in done])
 
     return world, play
 
@@ -153,17 +151,14 @@ def eventmq() -> Scene:
     """One client and one worker with fifty slots."""
     world = EventmqWorld()
     client, worker = world.peer(), world.worker((10, "default"), slots=JOBS_A_TURN)
-    body = call("bench.load", "x" * 64)
-
-    def message(command: bytes, msgid: bytes, *parts: bytes) -> bytes:
-        return e.encoded([b"", b"eMQP/1.0", command, msgid, *parts])
+    body = e.call("bench.load", "x" * 64)
 
     def play(path: HotPath, numbers: range) -> None:
         ids = [b"%08d-0000-4000-8000-000000000000" % number for number in numbers]
-        ready = message(b"READY", b"x" * 36)
+        ready = e.message(b"READY", b"x" * 36)
         value = b'{"value": true}'
-        requests = [message(b"REQUEST", one, b"default", b"", body) for one in ids]
-        replies = [message(b"REPLY", b"x" * 36, value, one) + ready for one in ids]
+        requests = [e.message(b"REQUEST", one, b"default", b"", body) for one in ids]
+        replies = [e.message(b"REPLY", b"x" * 36, value, one) + ready for one in ids]
         path.turn("REQUEST", on(client.link, requests))
         path.turn("REPLY+READY", on(worker.link, replies))
 

@@ -30,7 +30,6 @@ from franca.protocols.eventmq.jobs import request_of
 from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
-from tests.protocols.memodb.puppet import worker_on
 
 MIB = 1024 * 1024
 DEPTHS = [100, NESTING_MAX, 300, *range(900, 1_001, 5), 5_000]
@@ -82,9 +81,9 @@ def test_a_nested_body_is_shown_to_every_faktory_worker(depth: int) -> None:
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_nested_body_is_shown_to_every_memodb_worker(depth: int) -> None:
     world = MemoDBWorld()
-    worker = worker_on(world, "q")
+    worker = world.worker("q")
     body = b'["run",{"path":"a","callable":"b","args":%b,"kwargs":{"x":1}}]' % nested(depth)
-    world.submit("q", body, JSON_CALL)
+    world.foreign_job("q", body, JSON_CALL)
     payload = worker.given().payload
     if depth > NESTING_MAX:
         assert payload == body
@@ -234,7 +233,6 @@ def test_a_long_body_is_written_once_for_an_eventmq_worker(size: int) -> None:
     job = world.broker.submit(new, world.now)
     request, peak = peak_of_rendering(request_of, job)
     assert peak < 2.2 * size or size < MIB
-    world.engine.deliver(world.now)
     world.run()
     assert request in worker.unread
     given = worker.take()

@@ -1,7 +1,5 @@
 """The one blocking socket on which the clients of all protocols are."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -58,6 +56,13 @@ class Connection(Scoped, Generic[M]):
     def read(self) -> M:
         """The next message that comes."""
         return self._read()
+
+    def heard(self) -> list[M]:
+        """All messages that have come already, none of them in part."""
+        found = [*self.aside, *iter(self.cut, None)]
+        self.aside.clear()
+        assert not self._unread, f"half a message: {bytes(self._unread[:80])!r}"
+        return found
 
     def next_of(self, wanted: Callable[[M], bool]) -> M:
         """The next message that is wanted, of those aside or of those that come."""

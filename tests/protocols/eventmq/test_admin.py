@@ -1,14 +1,13 @@
 """Administrators: what they are told, and who may stop the server."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
-from franca.protocols.eventmq import admin_commands, zmtp
+from franca.protocols.eventmq import admin_commands
 from franca.protocols.eventmq.settings import EventmqSettings
-from tests.protocols.eventmq.puppet import VERSION, Puppet, World
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import message
 
 
 def test_status_counts_and_ages(world: World) -> None:
@@ -75,14 +74,12 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def begin(world: World, asker: Puppet, command: bytes = b"STATUS") -> None:
     """Ask, and let one turn pass."""
-    message = zmtp.message([b"", VERSION, command, b"admin:1"])
-    world.engine.received(asker.link, message)
-    world.engine.turn(world.now)
+    world.turn((asker, message(command, b"admin:1")))
 
 
 def test_a_long_answer_takes_several_turns_and_then_what_follows_is_heard(busy: World) -> None:
     asker, other = busy.peer(), busy.peer()
-    busy.engine.received(asker.link, zmtp.message([b"", VERSION, b"STATUS", b"i"]) * 2)
+    busy.engine.received(asker.link, message(b"STATUS", b"i") * 2)
     busy.engine.turn(busy.now)
     assert not asker.link.out
     other.say("INFORM", "", "worker")

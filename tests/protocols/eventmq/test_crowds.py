@@ -1,7 +1,5 @@
 """Many workers, many slots, many queues, many rules: none of them holds up the others."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
@@ -11,11 +9,12 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob
 from franca.core.queues import Queue, Queues
-from franca.protocols.eventmq import schedules, service, worker_commands, workers, zmtp
+from franca.protocols.eventmq import schedules, service, worker_commands, workers
 from franca.protocols.eventmq.jobs import intended_queue
-from tests.protocols.eventmq.puppet import VERSION, World, call
+from tests.protocols.eventmq.puppet import World
+from tests.support.eventmq import call, message
 
-READY = zmtp.message([b"", VERSION, b"READY", b"i"])
+READY = message(b"READY", b"i")
 
 
 def requests(world: World, count: int, body: bytes = b"") -> None:

@@ -1,7 +1,5 @@
 """Whatever a peer sends, the server stands and others are served."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
@@ -13,7 +11,8 @@ from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.texts import Unfit, read_queues, terms_of
 from franca.protocols.eventmq.zmtp import SKIPPED_BYTES_MAX
-from tests.protocols.eventmq.puppet import VERSION, Puppet, World
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import VERSION, message
 
 COMMANDS = [
     b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH",
@@ -100,9 +99,9 @@ def test_no_damaged_dialogue_breaks_it(door: str) -> None:
 def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     world = World(limits=Limits(turn_messages=8))
     flooder, other = world.peer(), world.peer()
-    flood = zmtp.message([b"", VERSION, b"HEARTBEAT", b"i", b"1"]) * 100
+    flood = message(b"HEARTBEAT", b"i", b"1") * 100
     world.engine.received(flooder.link, flood)
-    world.engine.received(other.link, zmtp.message([b"", VERSION, b"STATUS", b"i"]))
+    world.engine.received(other.link, message(b"STATUS", b"i"))
     world.engine.turn(world.now)
     assert other.link.out
     assert flooder.link.conversation.unread() > 0
@@ -112,7 +111,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
 
 def test_a_list_takes_a_turn_of_its_own(world: World) -> None:
     asker = world.peer()
-    status = zmtp.message([b"", VERSION, b"STATUS", b"i"])
+    status = message(b"STATUS", b"i")
     world.engine.received(asker.link, status * 20)
     world.engine.turn(world.now)
     assert b"".join(asker.link.out).count(b"REPLY") == 1
@@ -145,17 +144,17 @@ def acted_on_in_one_turn(world: World, message: bytes) -> int:
     ],
 )
 def test_what_is_much_work_to_read_takes_a_turn_of_its_own(frames: list[bytes]) -> None:
-    assert acted_on_in_one_turn(World(), zmtp.message([b"", VERSION, *frames])) == 1
+    assert acted_on_in_one_turn(World(), message(*frames)) == 1
 
 
 def test_usual_requests_share_a_turn() -> None:
-    request = zmtp.message([b"", VERSION, b"REQUEST", b"", b"default", b"timeout:5", b"x"])
+    request = message(b"REQUEST", b"", b"default", b"timeout:5", b"x")
     assert acted_on_in_one_turn(World(), request) == 20
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_subscribe"])
 def test_commands_have_their_share_of_a_turn_too(world: World, door: str) -> None:
-    peer = world.peer(b"DEALER" if door == "eventmq" else b"SUB", door=door)
+    peer = world.peer("DEALER" if door == "eventmq" else "SUB", door=door)
     begun = zmtp.more(b"") + zmtp.more(VERSION) + zmtp.more(b"HEARTBEAT")
     end = zmtp.last(b"i")
     ping = zmtp.command(b"PING", b"\0\0x")
@@ -175,7 +174,7 @@ def test_commands_have_their_share_of_a_turn_too(world: World, door: str) -> Non
 
 def test_ready_said_very_often_is_no_more_than_so_many_slots(world: World) -> None:
     worker = world.worker(identity=b"w")
-    ready = zmtp.message([b"", VERSION, b"READY", b"i"])
+    ready = message(b"READY", b"i")
     worker.send(ready * 12_000)
     shown = world.peer().ask("ROUTER_SHOW_WORKERS")
     assert shown["connected_workers"]["w"]["available_slots"] == 10_000

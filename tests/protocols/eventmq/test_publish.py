@@ -1,12 +1,11 @@
 """Publish and subscribe: by the beginning of the topic, to whoever is there and reads."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import topics, zmtp
-from tests.protocols.eventmq.puppet import VERSION, World
+from tests.protocols.eventmq.puppet import World
+from tests.support.eventmq import message
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_publish"])
@@ -109,10 +108,7 @@ def test_all_subscriptions_together_are_bounded_and_freed() -> None:
 
 
 def published(*topics_and_bodies: tuple[bytes, bytes]) -> bytes:
-    return b"".join(
-        zmtp.message([b"", VERSION, b"PUBLISH", b"i", topic, body])
-        for topic, body in topics_and_bodies
-    )
+    return b"".join(message(b"PUBLISH", b"i", topic, body) for topic, body in topics_and_bodies)
 
 
 def unsent(world: World) -> int:

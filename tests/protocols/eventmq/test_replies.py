@@ -1,9 +1,8 @@
 """Replies: whose word counts, also from a worker that lost its connection and came back."""
 
-from __future__ import annotations
-
 from franca.core.model import State
-from tests.protocols.eventmq.puppet import Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import call
 
 # -- replies ------------------------------------------------------------------------------------------
 

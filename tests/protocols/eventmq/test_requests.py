@@ -1,7 +1,5 @@
 """Requests: handed to a worker, answered when that happens, and again with their result if asked."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -12,7 +10,8 @@ from franca.core.names import text_of
 from franca.protocols.bodies import BYTES
 from franca.protocols.eventmq import jobs as intake
 from franca.protocols.eventmq import zmtp
-from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import VERSION, Given, call, message
 
 # -- the usual way ---------------------------------------------------------------------------------
 
@@ -169,12 +168,7 @@ def test_jobs_go_out_as_they_came_even_in_one_piece(world: World) -> None:
     """A worker that is given a job asks for the next: it must hear of one before the next is read."""
     worker, client = world.worker((10, "q"), (5, "default"), slots=2), world.peer()
     requests = [(b"m1", b"q"), (b"m2", b"default"), (b"m3", b"q")]
-    client.send(
-        b"".join(
-            zmtp.message([b"", VERSION, b"REQUEST", msgid, queue, b"", b"x"])
-            for msgid, queue in requests
-        )
-    )
+    client.send(b"".join(message(b"REQUEST", msgid, queue, b"", b"x") for msgid, queue in requests))
     assert [given.msgid for given in worker.given()] == [b"m1", b"m2"]
 
 
@@ -206,7 +200,7 @@ def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> N
 
 def test_a_delimiter_too_many_is_an_envelope_too(world: World) -> None:
     world.worker(slots=1)
-    client = world.peer(b"REQ")
+    client = world.peer("REQ")
     client.send(zmtp.message([b"", b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x"]))
     (reply,) = client.heard()
     assert reply[:3] == [b"", b"", VERSION]

@@ -1,7 +1,5 @@
 """Results: to whom, when, in which form, and what becomes of those that nobody reads."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable
@@ -14,7 +12,8 @@ from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.eventmq import results
 from franca.protocols.eventmq.jobs import kind_of
 from franca.protocols.eventmq.results import bare_value, failure_in
-from tests.protocols.eventmq.puppet import Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import call
 
 # -- results ----------------------------------------------------------------------------------------
 
@@ -47,7 +46,7 @@ def test_who_does_not_ask_hears_no_result(worker: Puppet, client: Puppet) -> Non
 
 
 def test_a_req_socket_hears_one_answer_the_result_if_it_asked_for_it(world: World) -> None:
-    worker, client = world.worker(slots=2), world.peer(b"REQ")
+    worker, client = world.worker(slots=2), world.peer("REQ")
     msgid = client.request(call(), headers="reply-requested").decode()
     assert client.words() == []
     worker.done(worker.take())
@@ -72,7 +71,6 @@ def test_a_result_of_another_protocols_worker_is_a_value(world: World, client: P
         session = world.broker.open_session("other", OnHangUp.KEEP, None)
         world.broker.demand(Demand(session, ("default",)), world.now)
         world.broker.finish(job, "other", result, world.now)
-        world.engine.deliver(world.now)
         world.run()
         said = client.replies()[-1]
         assert heard in said[0]
@@ -102,7 +100,6 @@ def test_a_request_cancelled_before_it_ran_is_an_error_to_who_waits(world: World
     other.request()
     for job in list(world.broker.jobs.values()):
         world.broker.cancel(job, world.now)
-    world.engine.deliver(world.now)
     world.run()
     ((error, _),) = waiter.replies()
     assert "cancelled" in error

@@ -1,7 +1,5 @@
 """SCHEDULE and UNSCHEDULE: on time, once for each moment, over restarts, in the queue they name."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 
@@ -11,8 +9,9 @@ from franca.core.limits import Limits
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.schedules import schedule_id
 from franca.protocols.eventmq.settings import EventmqSettings
-from tests.protocols.eventmq.puppet import Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
 from tests.protocols.world import START
+from tests.support.eventmq import call
 
 MINUTE = 60_000
 

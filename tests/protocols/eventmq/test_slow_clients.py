@@ -1,13 +1,11 @@
 """Large results: a client that takes what it is sent loses none; who does not is not waited for."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.results import PACE_BYTES_PER_MS, PATIENCE_MS, SHORT_PATIENCE_MS
-from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import Given, call, message
 
 SIZE = 200_000
 COUNT = 50
@@ -23,7 +21,7 @@ def ask(client: Puppet, count: int = COUNT, prefix: bytes = b"") -> list[bytes]:
 def answer(worker: Puppet, jobs: list[Given], size: int = SIZE) -> None:
     """All results in one piece, as a busy socket brings them."""
     result = b"x" * size
-    replies = [zmtp.message([b"", VERSION, b"REPLY", b"i", result, job.msgid]) for job in jobs]
+    replies = [message(b"REPLY", b"i", result, job.msgid) for job in jobs]
     worker.send(b"".join(replies))
 
 
@@ -66,7 +64,7 @@ def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent(world: Worl
     ask(client)
     result = b"x" * SIZE
     for job in worker.given():
-        reply = zmtp.message([b"", VERSION, b"REPLY", b"i", result, job.msgid])
+        reply = message(b"REPLY", b"i", result, job.msgid)
         world.engine.received(worker.link, reply)
     while world.engine.has_input():
         world.engine.turn(world.now)

@@ -1,7 +1,5 @@
 """Headers and queues, in all the ways in which they are written."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,15 +1,13 @@
 """Workers: how they come, which is next, how they leave, and what becomes of their jobs."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Job
-from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, SILENCE_MS
 from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import message
 
 # -- coming ------------------------------------------------------------------------------------------
 
@@ -84,8 +82,7 @@ def test_so_it_is_for_requests_that_come_at_once(world: World, client: Puppet) -
     a, b = world.worker(slots=2), world.worker(slots=2)
     client.send(
         b"".join(
-            zmtp.message([b"", b"eMQP/1.0", b"REQUEST", b"id" + n, b"default", b"", n])
-            for n in (b"1", b"2", b"3", b"4")
+            message(b"REQUEST", b"id" + n, b"default", b"", n) for n in (b"1", b"2", b"3", b"4")
         )
     )
     assert bodies(a, b) == [["1", "3"], ["2", "4"]]
@@ -276,7 +273,7 @@ def test_operators_may_ask_a_worker_to_take_no_more(what: str, heard: list[tuple
 
 def test_when_the_server_stops_workers_hear_goodbye_and_may_finish(world: World) -> None:
     worker, idle, scheduler = world.worker(slots=2), world.worker(), world.worker(role="scheduler")
-    client, single, silent = world.peer(), world.peer(b"REQ"), world.peer()
+    client, single, silent = world.peer(), world.peer("REQ"), world.peer()
     client.request("1", headers="reply-requested")
     given = worker.take()
     single.request("0")

@@ -1,7 +1,5 @@
 """The transport's bytes: greeting, frames, commands, and what is refused before it is gathered."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

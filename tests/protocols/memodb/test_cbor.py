@@ -1,7 +1,5 @@
 """Headers: written in the one deterministic way, read in any, and nothing else read at all."""
 
-from __future__ import annotations
-
 import io
 
 import cbor2

@@ -1,7 +1,5 @@
 """SP's bytes: handshake, frames over both kinds of sockets, however they are cut, and stacks."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest
@@ -9,8 +7,9 @@ import pytest
 from franca.core.errors import WireError
 from franca.core.limits import Limits
 from franca.protocols.memodb.sp import HELLO_OF_CLIENT, LOST, NOBODY, Hello, Inbox, Parts, stack_end
-from tests.protocols.memodb.puppet import Puppet, World, stack
+from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
+from tests.support.memodb import stack
 
 MIB = 1024 * 1024
 
@@ -169,7 +168,7 @@ def test_a_message_on_a_unix_socket_begins_with_01() -> None:
         inbox.cut()
         inbox.cut()
     peer = World().peer(unix=True)
-    peer.send(peer.frame(stack(1) + m.job("s", b"", 1)) + OVER_TCP)
+    peer.send(peer.asking(1, m.job("s", b"", 1)) + OVER_TCP)
     assert peer.is_hung_up
 
 
@@ -215,5 +214,5 @@ def test_a_request_without_an_id_ends_the_connection(peer: Puppet, body: bytes) 
 
 
 def test_nothing_is_heard_of_a_peer_after_its_garbage(world: World, peer: Puppet) -> None:
-    peer.send(peer.frame(b"") + peer.frame(stack(1) + m.ready("s")))
+    peer.send(peer.frame(b"") + peer.asking(1, m.ready("s")))
     assert not world.service.workers()

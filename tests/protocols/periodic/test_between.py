@@ -1,7 +1,5 @@
 """The dialects between the document's and today's, and how a connection's dialect is found out."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -22,7 +20,7 @@ def old_job(func: str, name: str, workload: bytes = b"", at: int = 0, count: int
 
 def test_a_peer_that_speaks_on_is_not_answered_its_registration(world: World) -> None:
     """The document's clients die of an answer to it."""
-    client = world.client(DOC)
+    client = world.peer(DOC)
     world.pass_time(900)
     assert client.word(p.PING) == p.PONG
     world.pass_time(5_000)
@@ -30,7 +28,7 @@ def test_a_peer_that_speaks_on_is_not_answered_its_registration(world: World) ->
 
 
 def test_a_peer_that_falls_silent_has_its_answer_after_a_second(world: World) -> None:
-    client = world.client(BIN)
+    client = world.peer(BIN)
     world.pass_time(900)
     assert client.bytes_heard() == b""
     world.pass_time(200)
@@ -43,7 +41,7 @@ def test_a_peer_that_falls_silent_has_its_answer_after_a_second(world: World) ->
 
 
 def test_after_the_answer_it_may_speak_either(world: World) -> None:
-    binary, text = world.client(BIN), world.client(DOC)
+    binary, text = world.peer(BIN), world.peer(DOC)
     world.pass_time(1_200)
     for client in (binary, text):
         client.bytes_heard()
@@ -61,7 +59,7 @@ def test_a_listener_may_be_told_the_dialect(dialect: str, answer: bytes | None) 
     heard = client.bytes_heard()
     assert heard == answer if answer is not None else len(heard) == 12
     assert client.conversation.dialect.name == dialect
-    assert world.client().word(p.PING) == p.PONG, "today's cannot be mistaken for another"
+    assert world.peer().word(p.PING) == p.PONG, "today's cannot be mistaken for another"
 
 
 def test_a_listener_may_serve_nothing_without_crcs() -> None:
@@ -69,7 +67,7 @@ def test_a_listener_may_serve_nothing_without_crcs() -> None:
     client = world.connect(DOC)
     client.send(b"\0REQ\0\0\0\1\1")
     assert client.is_hung_up
-    assert world.client().word(p.PING) == p.PONG
+    assert world.peer().word(p.PING) == p.PONG
 
 
 UUIDS = [b"6c84fb9%d-12c4-11e1-840d-7b25c5ee775a" % number for number in range(9)]
@@ -79,7 +77,7 @@ FIELDS, JSON = b"f\0\1n", b'{"func":"f","name":"n"}'
 @pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc")])
 def test_npms_clients_are_known_by_their_first_job(world: World, job: bytes, dialect: str) -> None:
     """Those of both times have the same ids and wait for nothing."""
-    client = world.client(DOC)
+    client = world.peer(DOC)
     assert client.ask(p.PING, msgid=UUIDS[0]).command == p.PONG
     assert client.ask(p.SUBMIT_JOB, job, UUIDS[1]).command == p.SUCCESS
     status = client.ask(p.STATUS, msgid=UUIDS[2]).data
@@ -93,9 +91,9 @@ def test_npms_workers_are_given_their_first_job_as_it_was_written(
     world: World, job: bytes, dialect: str, crash: bool
 ) -> None:
     if job:
-        assert world.client(DOC).ask(p.SUBMIT_JOB, job).command == p.SUCCESS
+        assert world.peer(DOC).ask(p.SUBMIT_JOB, job).command == p.SUCCESS
     else:
-        world.client().submit("f", "n")
+        world.peer().submit("f", "n")
     if crash:
         world.crash()
     worker = world.connect(DOC).register(p.WORKER)

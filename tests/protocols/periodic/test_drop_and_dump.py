@@ -1,7 +1,5 @@
 """What is done to many jobs at once: functions are dropped, everything is dumped and loaded again."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -10,7 +8,7 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed, str8, unpacked
+from tests.support.periodic import listed, packed, str8, unpacked
 
 SMALL = Limits(window_jobs=4, supply_jobs=2)
 
@@ -20,7 +18,7 @@ SMALL = Limits(window_jobs=4, supply_jobs=2)
 
 def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
     world = World(limits=SMALL)
-    client = world.client()
+    client = world.peer()
     for number in range(30):
         client.submit("f", f"n{number}")
         client.submit("f", f"l{number}", at=NOW_S + 99)
@@ -29,7 +27,7 @@ def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
     assert {job.queue for job in world.jobs()} == {"kept"}
     assert set(client.status()) == {"kept"}
     world.crash()
-    assert set(world.client().status()) == {"kept"}
+    assert set(world.peer().status()) == {"kept"}
 
 
 def test_a_function_that_runs_is_not_dropped(client: Puppet, worker: Puppet, world: World) -> None:
@@ -55,7 +53,7 @@ def test_what_is_submitted_behind_a_drop_is_kept(world: World, client: Puppet) -
 
 def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
     world = World(limits=SMALL)
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     for number in range(9):
         client.submit("f", f"n{number}")
     world.engine.received(client.link, client.message(p.DROP_FUNC, str8("f"), b"drop"))
@@ -82,7 +80,7 @@ def dumped(client: Puppet) -> list[bytes]:
 
 def test_a_dump_is_what_a_load_takes() -> None:
     world = World(limits=SMALL)
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     jobs = [packed("f", f"n{n:02}", b"w%d" % n, at=NOW_S + 9 + n, count=n) for n in range(20)]
     for job in jobs:
         client.word(p.SUBMIT_JOB, job)
@@ -93,17 +91,17 @@ def test_a_dump_is_what_a_load_takes() -> None:
     assert everything == [*jobs, packed("f", "runs", b"x", timeout=77)]
 
     other = World()
-    args = struct.pack(">q", len(everything)) + b"".join(everything)
-    assert other.client().word(p.LOAD, args) == p.SUCCESS
-    assert (dumped(other.client()), other.jobs(State.LEASED)) == (everything, [])
+    args = listed(everything)
+    assert other.peer().word(p.LOAD, args) == p.SUCCESS
+    assert (dumped(other.peer()), other.jobs(State.LEASED)) == (everything, [])
 
 
 def test_a_large_load_takes_many_turns_and_is_answered_once(client: Puppet, world: World) -> None:
     jobs = [packed("f", f"n{n}") for n in range(2_300)]
-    load = client.message(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs), b"load")
+    load = client.message(p.LOAD, listed(jobs), b"load")
     world.engine.received(client.link, load + client.message(p.PING, b"", b"ping"))
     world.engine.turn(world.now)
-    assert world.client().status()["f"][1] >= 500
+    assert world.peer().status()["f"][1] >= 500
     world.run()
     assert [(m.msgid, m.command) for m in client.heard()] == [
         (b"load", p.SUCCESS), (b"ping", p.PONG),
@@ -123,7 +121,7 @@ def test_a_load_cut_short_keeps_what_was_whole(world: World, client: Puppet, cou
 
 def test_a_dump_that_fits_into_no_frame_is_refused() -> None:
     world = World(limits=Limits(frame_bytes_max=20_000, body_bytes_max=20_000))
-    client = world.client()
+    client = world.peer()
     for number in range(5):
         client.submit("f", f"n{number}", b"x" * 5_000)
     assert client.word(p.DUMP) == p.UNKNOWN
@@ -135,11 +133,11 @@ def test_a_dump_that_fits_into_no_frame_is_refused() -> None:
 def test_who_leaves_during_a_drop_or_a_dump_harms_nobody() -> None:
     for command, args in ((p.DUMP, b""), (p.DROP_FUNC, str8("f"))):
         world = World(limits=SMALL)
-        client = world.client()
+        client = world.peer()
         for number in range(9):
             client.submit("f", f"n{number}")
         world.engine.received(client.link, client.message(command, args, b"long"))
         world.engine.turn(world.now)
         client.hang_up()
         world.run()
-        assert world.client().word(p.PING) == p.PONG
+        assert world.peer().word(p.PING) == p.PONG

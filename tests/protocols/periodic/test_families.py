@@ -4,8 +4,6 @@ A family is what a library sends and how it takes what comes, message by message
 is, the puppet knows. Each tells when it would be broken: `dead` says why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -18,7 +16,7 @@ from tests.support.periodic import CRC, DOC, Assigned, Message
 Work = Callable[["Family", Assigned], None]
 
 
-def done(worker: Family, job: Assigned) -> None:
+def done(worker: "Family", job: Assigned) -> None:
     """Be done with it at once."""
     parting = p.SEPARATOR if worker.dialect == DOC else b""
     worker.say(p.WORK_DONE, job.handle + parting + job.workload)
@@ -247,7 +245,7 @@ EACH = pytest.mark.parametrize("family", MODERN)
 def test_a_worker_runs_what_it_is_given(world: World, family: type[Family]) -> None:
     worker = family(world, "f")
     live(world, 2_000, worker)
-    client = world.client()
+    client = world.peer()
     for number in range(20):
         client.submit("f", f"n{number}", b"w")
     live(world, 5_000, worker)
@@ -261,7 +259,7 @@ def test_an_idle_worker_is_neither_hot_nor_dead_later(world: World, family: type
     live(world, 600_000, worker, step=250)
     assert not worker.dead
     assert worker.grabs <= 2 * 600 * 1.3, "about one a second for each slot, at most"
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 2_000, worker)
     assert [job.name for job in worker.ran] == ["n"]
 
@@ -269,7 +267,7 @@ def test_an_idle_worker_is_neither_hot_nor_dead_later(world: World, family: type
 @EACH
 def test_a_busy_worker_does_not_run_hot_either(world: World, family: type[Family]) -> None:
     worker = family(world, "f", 1)
-    client = world.client()
+    client = world.peer()
     for number in range(100):
         client.submit("f", f"n{number}")
         live(world, 100, worker)
@@ -291,7 +289,7 @@ def test_a_worker_that_fails_and_puts_off(family: type[Family]) -> None:
 
     world = World()
     worker = family(world, "f", 2, work)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 15_000, worker)
     assert ([job.count for job in worker.ran], worker.dead, world.jobs()) == ([0, 0, 1], "", [])
 
@@ -299,7 +297,7 @@ def test_a_worker_that_fails_and_puts_off(family: type[Family]) -> None:
 def test_all_of_them_share_one_function(world: World) -> None:
     workers = [family(world, "f") for family in MODERN]
     live(world, 3_000, *workers)
-    client = world.client()
+    client = world.peer()
     for number in range(100):
         client.submit("f", f"n{number}")
     live(world, 5_000, *workers)
@@ -313,7 +311,7 @@ def test_an_old_node_worker_needs_old_confirmation() -> None:
         world = World(confirm=confirm)
         worker = OldNode(world, "f")
         live(world, 5_000, worker)
-        world.client().submit("f", "n")
+        world.peer().submit("f", "n")
         live(world, 5_000, worker)
         assert bool(worker.dead) is dies, worker.dead
     assert [job.name for job in worker.ran] == ["n"]
@@ -321,7 +319,7 @@ def test_an_old_node_worker_needs_old_confirmation() -> None:
 
 def test_a_node_worker_beginning_with_a_function_needs_no_confirmations(world: World) -> None:
     worker = OlderNode(world, "f")
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 5_000, worker)
     assert (worker.dead, [job.name for job in worker.ran]) == ("", ["n"])
 
@@ -343,7 +341,7 @@ def test_what_a_worker_that_vanishes_held_goes_to_another(family: type[Family]) 
 
     world = World()
     worker = family(world, "f", 1, hang)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 1_000, worker)
     assert world.jobs(State.LEASED)
     worker.peer.hang_up()

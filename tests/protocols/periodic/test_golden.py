@@ -1,7 +1,5 @@
 """The bytes of every command in both dialects, fed whole, byte by byte and with more behind them."""
 
-from __future__ import annotations
-
 import struct
 from zlib import crc32
 

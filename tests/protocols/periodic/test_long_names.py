@@ -1,7 +1,5 @@
 """Names, handles and lists of millions of bytes: refused by their length, before they are read."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Several workers on one job or one resource: BROADCAST and locks."""
 
-from __future__ import annotations
-
 from franca.core.model import State
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
@@ -23,7 +21,7 @@ def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(wo
     idle = world.worker()
     idle.say(p.BROADCAST, str8("f"))
     idle.heard()
-    world.client().submit("f", "n", b"w")
+    world.peer().submit("f", "n", b"w")
     jobs = [worker.assigned()[0] for worker in (one, two, three)]
     assert {job.workload for job in jobs} == {b"w"}
     assert idle.heard() == [], "it has not asked"
@@ -35,7 +33,7 @@ def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(wo
 
 
 def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.client()
+    one, two, client = broadcaster(world), broadcaster(world), world.peer()
     client.submit("f", "n")
     assert [len(w.assigned()) for w in (one, two)] == [1, 1]
     client.submit("f", "m")
@@ -46,7 +44,7 @@ def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
 
 
 def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.client()
+    one, two, client = broadcaster(world), broadcaster(world), world.peer()
     client.run_job("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.done(jobs[1], b"two")
@@ -56,7 +54,7 @@ def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> Non
 
 def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.fail(jobs[1])
     assert world.jobs(State.LEASED)
@@ -68,7 +66,7 @@ def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off(world: World
 
 def test_a_word_about_an_earlier_broadcast_changes_nothing(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     one.fail(jobs[0])
     one.heard()
@@ -81,7 +79,7 @@ def test_a_word_about_an_earlier_broadcast_changes_nothing(world: World) -> None
 
 def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either(world: World) -> None:
     one, two = broadcaster(world), broadcaster(world)
-    world.client().submit("f", "n", timeout=1)
+    world.peer().submit("f", "n", timeout=1)
     one.assigned()
     (job,) = two.assigned()
     for _ in range(2):
@@ -99,7 +97,7 @@ def test_ordinary_workers_of_the_function_have_a_job_alone(world: World, worker:
     worker.say(p.GRAB_JOB)
     worker.heard()
     cast = broadcaster(world)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     assert [len(w.assigned()) for w in (worker, cast)] == [1, 0]
 
 
@@ -108,12 +106,12 @@ def test_nothing_is_left_of_workers_that_are_gone(world: World) -> None:
     one.hang_up()
     two.say(p.CANT_DO, str8("f"))
     assert not world.service.broadcasts
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     assert world.jobs(State.READY)
 
 
 def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.client()
+    one, two, client = broadcaster(world), broadcaster(world), world.peer()
     for number in range(9_000):
         client.send(client.message(p.SUBMIT_JOB, packed("f", f"n{number}"), b"subm"))
         (job,) = one.assigned()
@@ -129,7 +127,7 @@ def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> No
 
 
 def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     for number in range(4):
         client.submit("f", f"n{number}")
     jobs = [worker.grab() for _ in range(4)]
@@ -147,7 +145,7 @@ def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again(world: W
 def test_a_lock_is_let_go_when_its_run_is_over_however_it_ends() -> None:
     for how in ("done", "fail", "later", "release", "vanish"):
         world = World()
-        client, holder, worker = world.client(), world.worker("f"), world.worker("f")
+        client, holder, worker = world.peer(), world.worker("f"), world.worker("f")
         client.submit("f", "a")
         client.submit("f", "b")
         first, second = holder.grab(), worker.grab()
@@ -171,7 +169,7 @@ def test_a_lock_is_let_go_when_its_run_is_over_however_it_ends() -> None:
 
 
 def test_a_job_that_was_locked_out_is_nobodys_until_it_is_given_again(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "a")
     client.submit("f", "b")
     first, second = worker.grab(), worker.grab()
@@ -181,7 +179,7 @@ def test_a_job_that_was_locked_out_is_nobodys_until_it_is_given_again(world: Wor
 
 
 def test_who_waits_for_a_job_that_was_locked_out_goes_on_waiting(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "a")
     first = worker.grab()
     assert worker.acquire(first, "l")

@@ -1,7 +1,5 @@
 """Frames: whole, byte by byte, with others behind them; and what is none."""
 
-from __future__ import annotations
-
 import struct
 from zlib import crc32
 

@@ -11,7 +11,7 @@ from tests.support import eventmq
 from tests.support.eventmq import call, encoded, handshake
 
 _LINKS = {"s": "eventmq_subscribe", "p": "eventmq_publish"}
-_CALL = call("a.b", "c", 1, "two")
+_CALL = call("a.b.c", 1, "two")
 _OWN_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|job:[0-9]+")
 
 
