@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable
 from unittest.mock import patch
@@ -30,6 +29,7 @@ from franca.protocols.eventmq.jobs import request_of
 from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 DEPTHS = [100, NESTING_MAX, 300, *range(900, 1_001, 5), 5_000]
@@ -102,13 +102,10 @@ def test_a_body_that_is_not_what_its_label_says_is_shown_whole(media: str, body:
 
 
 def peak_of(media: str, body: bytes, shown: bytes | None) -> int:
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         given = as_bytes(media, body) if media != BYTES else as_json_args(media, body)
         assert shown is None or given == shown
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return memory.peak
 
 
 @pytest.mark.parametrize("char", [b"\0", b"\x7f", b"\n", b"[", b'["",', "é".encode(), b"\xff"])
@@ -183,12 +180,9 @@ def test_a_long_job_that_cannot_be_read_is_shown_as_it_is(body: bytes) -> None:
 def test_a_long_value_in_one_piece_is_written_once(more: int) -> None:
     raw = b"\xff\x01" * (6 * MIB) + b"\x02" * more
     shown = b'{"value":{"base64":"%b"}}' % b64encode(raw)
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         assert in_one_piece(b'{"value":', raw, b"}") == shown
-        assert tracemalloc.get_traced_memory()[1] < 1.6 * len(raw)
-    finally:
-        tracemalloc.stop()
+    assert memory.peak < 1.6 * len(raw)
 
 
 @pytest.mark.parametrize("raw", [b"", b"text", b"\xff", b"x" * LOOK_BYTES_MAX])
@@ -200,13 +194,9 @@ def test_a_value_in_one_piece_is_the_same_as_in_many(raw: bytes) -> None:
 
 
 def peak_of_rendering(render: Callable[[Job], list[bytes]], job: Job) -> tuple[bytes, int]:
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         pieces = render(job)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    return b"".join(pieces), peak
+    return b"".join(pieces), memory.peak
 
 
 def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:

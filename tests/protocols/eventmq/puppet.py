@@ -3,14 +3,14 @@
 from random import Random
 from typing import Any, Self
 
+from franca.core.limits import Limits
 from franca.core.model import Job, Millis
 from franca.protocols.conversation import Peer
 from franca.protocols.eventmq.service import EventmqService
 from franca.protocols.eventmq.settings import EventmqSettings
-from tests.protocols.world import AnyPuppet, AnyWorld
+from franca.store.memory import MemoryStore
+from tests.protocols.world import START, AnyPuppet, AnyWorld
 from tests.support import eventmq as e
-
-SETTINGS = EventmqSettings()
 
 
 class Puppet(AnyPuppet, e.EventMQ):
@@ -20,8 +20,13 @@ class Puppet(AnyPuppet, e.EventMQ):
 class World(AnyWorld[Puppet]):
     """The server and everybody who speaks to it."""
 
-    def __init__(self, *, settings: EventmqSettings = SETTINGS, **world: Any) -> None:
-        super().__init__(**world)
+    def __init__(
+        self, limits: Limits | None = None, *, store: MemoryStore | None = None,
+        now: Millis = START, **chosen: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(limits, store=store, now=now)
+        self._chosen = chosen
+        settings = EventmqSettings(**chosen)
         self.service = EventmqService(self.broker, settings, Random(1), self.note_stop)
         self.serve({"eventmq": self.service, **self.service.extra_listeners()})
 
@@ -72,8 +77,7 @@ class World(AnyWorld[Puppet]):
 
     def restarted(self, now: Millis = 0) -> Self:
         """Another server on the same store; everybody's connections are gone."""
-        same = {"limits": self.limits, "store": self.store}
-        return type(self)(settings=self.service.settings, now=now or self.now, **same)
+        return type(self)(self.limits, store=self.store, now=now or self.now, **self._chosen)
 
     # -- jobs ------------------------------------------------------------------------------------
 

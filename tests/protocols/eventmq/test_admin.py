@@ -5,7 +5,6 @@ import json
 import pytest
 
 from franca.protocols.eventmq import admin_commands
-from franca.protocols.eventmq.settings import EventmqSettings
 from tests.protocols.eventmq.puppet import Puppet, World
 from tests.support.eventmq import message
 
@@ -79,8 +78,7 @@ def begin(world: World, asker: Puppet, command: bytes = b"STATUS") -> None:
 
 def test_a_long_answer_takes_several_turns_and_then_what_follows_is_heard(busy: World) -> None:
     asker, other = busy.peer(), busy.peer()
-    busy.engine.received(asker.link, message(b"STATUS", b"i") * 2)
-    busy.engine.turn(busy.now)
+    busy.turn((asker, message(b"STATUS", b"i") * 2))
     assert not asker.link.out
     other.say("INFORM", "", "worker")
     assert len(other.heard()) == 2
@@ -166,7 +164,7 @@ def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server(world
     [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
 def test_who_may_stop_the_server_is_a_setting(allowed: str, local: bool, stops: int) -> None:
-    world = World(settings=EventmqSettings(remote_shutdown=allowed))
+    world = World(remote_shutdown=allowed)
     world.peer(local=local).say("DISCONNECT")
     assert world.stops == stops
 

@@ -101,8 +101,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     flooder, other = world.peer(), world.peer()
     flood = message(b"HEARTBEAT", b"i", b"1") * 100
     world.engine.received(flooder.link, flood)
-    world.engine.received(other.link, message(b"STATUS", b"i"))
-    world.engine.turn(world.now)
+    world.turn((other, message(b"STATUS", b"i")))
     assert other.link.out
     assert flooder.link.conversation.unread() > 0
     world.run()
@@ -112,8 +111,7 @@ def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
 def test_a_list_takes_a_turn_of_its_own(world: World) -> None:
     asker = world.peer()
     status = message(b"STATUS", b"i")
-    world.engine.received(asker.link, status * 20)
-    world.engine.turn(world.now)
+    world.turn((asker, status * 20))
     assert b"".join(asker.link.out).count(b"REPLY") == 1
     world.run()
     assert len(asker.heard()) == 20
@@ -122,8 +120,7 @@ def test_a_list_takes_a_turn_of_its_own(world: World) -> None:
 def acted_on_in_one_turn(world: World, message: bytes) -> int:
     """How many of such messages in a row have their turn at once."""
     peer = world.peer()
-    world.engine.received(peer.link, message * 20)
-    world.engine.turn(world.now)
+    world.turn((peer, message * 20))
     left = peer.link.conversation.unread() / len(message)
     world.run()
     assert peer.link.conversation.unread() == 0

@@ -168,8 +168,7 @@ def test_one_publisher_with_much_to_say_lets_others_speak(world: World) -> None:
     for _ in range(70):
         world.subscriber(b"")
     publisher = world.peer()
-    world.engine.received(publisher.link, published(*[(b"t", b"x")] * 10))
-    world.engine.turn(world.now)
+    world.turn((publisher, published(*[(b"t", b"x")] * 10)))
     assert publisher.link.conversation.unread() > 0
     world.run()
     assert publisher.link.conversation.unread() == 0
@@ -192,8 +191,7 @@ def test_a_message_that_waits_counts_as_unread(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(2):
         world.subscriber(b"")
     publisher = world.peer()
-    world.engine.received(publisher.link, published((b"t", b"x" * 1_000)))
-    world.engine.turn(world.now)
+    world.turn((publisher, published((b"t", b"x" * 1_000))))
     assert publisher.link.conversation.unread() == 1_001
     publisher.link.close()  # nothing more of it is acted on
     world.run()

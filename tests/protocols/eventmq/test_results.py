@@ -1,7 +1,6 @@
 """Results: to whom, when, in which form, and what becomes of those that nobody reads."""
 
 import json
-import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +13,7 @@ from franca.protocols.eventmq.jobs import kind_of
 from franca.protocols.eventmq.results import bare_value, failure_in
 from tests.protocols.eventmq.puppet import Puppet, World
 from tests.support.eventmq import call
+from tests.support.memory import traced
 
 # -- results ----------------------------------------------------------------------------------------
 
@@ -173,12 +173,9 @@ def test_a_worker_that_does_not_read_is_held_back_like_anybody(worker: Puppet) -
 def test_nobody_takes_a_strangers_value_apart(read: Callable[[bytes], object]) -> None:
     """A few megabytes of `{}` are many times as much as objects."""
     data = b"[" + b"{}," * 700_000 + b"{}]"
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         read(data)
-        assert tracemalloc.get_traced_memory()[1] < 5 * len(data)
-    finally:
-        tracemalloc.stop()
+    assert memory.peak < 5 * len(data)
 
 
 @pytest.mark.parametrize("raw", [b"\xff" * 600_000, "ü\n".encode() * 200_000, b"x" * 600_000])

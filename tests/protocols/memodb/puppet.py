@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+from franca.core.limits import Limits
 from franca.core.model import Job
 from franca.protocols.conversation import Peer
 from franca.protocols.memodb.service import MemoDBService
@@ -11,7 +12,6 @@ from tests.protocols.world import AnyPuppet, AnyWorld
 from tests.support.memodb import MemoDB
 
 SECOND = 1_000
-SETTINGS = MemoDBSettings()
 
 
 class Puppet(AnyPuppet, MemoDB):
@@ -29,9 +29,9 @@ class Puppet(AnyPuppet, MemoDB):
 class World(AnyWorld[Puppet]):
     """The server and everybody who speaks to it."""
 
-    def __init__(self, *, settings: MemoDBSettings = SETTINGS, seed: int = 1, **world: Any) -> None:
-        super().__init__(seed=seed, **world)
-        self.service = MemoDBService(self.broker, settings, Random(seed))
+    def __init__(self, limits: Limits | None = None, *, seed: int = 1, **chosen: Any) -> None:
+        super().__init__(limits, seed=seed)
+        self.service = MemoDBService(self.broker, MemoDBSettings(**chosen), Random(seed))
         self.serve({"memodb": self.service})
 
     def connect(self, *, unix: bool = False) -> Puppet:

@@ -1,12 +1,12 @@
 """What is said again takes no more memory than what is said once, and holds nobody up."""
 
-import tracemalloc
 from collections.abc import Callable
 
 import pytest
 
 from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 LONG = 65_000
@@ -52,12 +52,10 @@ def of_another_protocol(world: World) -> bytes:
 def test_what_is_said_again_to_many_is_there_once(world: World, said_before: SaidBefore) -> None:
     request, body = said_before(world)
     peers = [world.peer() for _ in range(20)]
-    tracemalloc.start()
-    for peer in peers:
-        world.share(peer.link, request * TIMES)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < MIB
+    with traced() as memory:
+        for peer in peers:
+            world.share(peer.link, request * TIMES)
+    assert memory.held < MIB
     for peer in peers:
         assert len(peer.link.out) > 2
         assert all(piece is body for piece in peer.link.out[1::2])
@@ -94,12 +92,10 @@ def test_a_result_many_asked_for_is_copied_once_at_most(worker: Puppet, world: W
         client.job(request=9)
     task = worker.given()
     raw = worker.asking(1, m.result(task.worker, b"r" * LONG))
-    tracemalloc.start()
-    world.share(worker.link, raw)
-    world.engine.deliver(world.now)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 3 * LONG
+    with traced() as memory:
+        world.share(worker.link, raw)
+        world.engine.deliver(world.now)
+    assert memory.held < 3 * LONG
     world.run()
     assert [len(client.answer().payload) for client in clients] == [LONG] * 20
 

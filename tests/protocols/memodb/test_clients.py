@@ -1,10 +1,11 @@
 """Clients: a request is answered once, whatever happens to its connection in between."""
 
+from typing import Any
+
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World
 from tests.support import memodb as m
 from tests.support.memodb import stack
@@ -146,33 +147,25 @@ def test_a_request_sent_again_after_its_answer_gets_it_again(world: World) -> No
     assert worker.hear() is None
 
 
-def test_a_request_sent_again_after_a_reconnect_finds_its_running_job(world: World) -> None:
-    client, worker = world.peer(), world.worker()
+@pytest.mark.parametrize("back_in_time", [True, False])
+def test_who_asks_again_after_a_reconnect_finds_its_job_or_its_result(
+    world: World, client: Puppet, worker: Puppet, back_in_time: bool
+) -> None:
     asked = client.job(b"once")
     task = worker.given()
     client.hang_up()
+    if not back_in_time:
+        worker.result(task, b"result")
     back = world.peer()
     back.job(b"once", request=asked)
     assert worker.hear() is None
-    worker.result(task, b"result")
+    if back_in_time:
+        worker.result(task, b"result")
     assert back.answer() == (asked, 3, b"", b"result", "", 0)
     assert not world.service.requests._orphans
 
 
-def test_a_result_for_a_client_that_was_away_awaits_its_return(world: World) -> None:
-    client, worker = world.peer(), world.worker()
-    asked = client.job(b"once")
-    task = worker.given()
-    client.hang_up()
-    worker.result(task, b"result")
-    back = world.peer()
-    back.job(b"once", request=asked)
-    assert back.answer().payload == b"result"
-    assert worker.hear() is None
-
-
-def test_a_result_of_anybody_is_there_when_the_client_is_back(world: World) -> None:
-    client = world.peer()
+def test_a_result_of_anybody_is_there_when_the_client_is_back(world: World, client: Puppet) -> None:
     asked = client.job(b"once")
     (job,) = world.all_jobs
     stranger = world.stranger_on("s")
@@ -221,8 +214,7 @@ def test_another_request_is_another_job(
     assert len(world.all_jobs) == 2
 
 
-def test_replies_are_remembered_for_a_minute(world: World) -> None:
-    client, worker = world.peer(), world.worker("s")
+def test_replies_are_remembered_for_a_minute(world: World, client: Puppet, worker: Puppet) -> None:
     asked = client.job(b"once")
     worker.result(worker.given(), b"result")
     client.answer()
@@ -247,11 +239,10 @@ def test_a_reply_is_remembered_from_when_it_was_given_not_asked_for(world: World
 
 
 @pytest.mark.parametrize(
-    ("settings", "left"),
-    [(MemoDBSettings(remember_replies=3), 3), (MemoDBSettings(remember_bytes=1_000), 2)],
+    ("chosen", "left"), [({"remember_replies": 3}, 3), ({"remember_bytes": 1_000}, 2)]
 )
-def test_memory_is_bounded_and_the_oldest_goes_first(settings: MemoDBSettings, left: int) -> None:
-    world = World(settings=settings)
+def test_memory_is_bounded_and_the_oldest_goes_first(chosen: dict[str, Any], left: int) -> None:
+    world = World(**chosen)
     client, worker = world.peer(), world.worker()
     asked = []
     for n in range(10):
@@ -380,7 +371,7 @@ def test_where_others_share_the_connection_a_request_waits(client: Puppet, world
 
 
 def test_a_connection_that_carries_a_worker_is_not_dropped_for_a_client() -> None:
-    world = World(settings=MemoDBSettings(heartbeat_ms=10**7))
+    world = World(heartbeat_ms=10**7)
     mixed = world.peer()
     mixed.ready("served")
     mixed.job(service="undelivered.of")
@@ -453,24 +444,19 @@ def test_who_was_left_unanswered_is_dropped_after_the_rest(world: World, asks_ag
     assert client.is_hung_up is not asks_again
 
 
-def test_a_timeout_of_nothing_is_over_at_once(world: World, client: Puppet, worker: Puppet) -> None:
-    client.job(timeout_ms=0)
-    assert worker.given().timeout_ms == 0
-    world.pass_time(1_100)
-    assert client.is_hung_up
-
-
-def test_a_timeout_without_end_has_none(world: World, client: Puppet, worker: Puppet) -> None:
-    client.job(timeout_ms=2**64 - 1)
-    assert worker.given().timeout_ms == 2**64 - 1
-    world.pass_time(100 * SECOND)
-    assert not client.is_hung_up
+@pytest.mark.parametrize(("timeout_ms", "wait_ms"), [(0, 1_100), (2**64 - 1, 100 * SECOND)])
+def test_a_timeout_of_nothing_is_over_at_once_and_one_without_end_never(
+    world: World, client: Puppet, worker: Puppet, timeout_ms: int, wait_ms: int
+) -> None:
+    client.job(timeout_ms=timeout_ms)
+    assert worker.given().timeout_ms == timeout_ms
+    world.pass_time(wait_ms)
+    assert client.is_hung_up is (timeout_ms == 0)
 
 
 def test_a_job_that_an_operator_ends_has_its_client_dropped(world: World, client: Puppet) -> None:
     client.job()
-    world.broker.cancel(world.all_jobs[0], world.now)
-    world.run()
+    world.cancel(*world.all_jobs)
     assert (client.is_hung_up, world.service.requests.by_key) == (True, {})
 
 
@@ -478,7 +464,7 @@ def test_a_job_that_an_operator_ends_has_its_client_dropped(world: World, client
 
 
 def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_socket() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=10))
+    world = World(share_jobs=10)
     flood, other = world.peer(), world.peer()
     flood.send(b"".join(flood.asking(n, m.job("s", b"%d" % n, 1_000)) for n in range(50)))
     assert (len(world.all_jobs), flood.conversation.holding) == (10, True)
@@ -500,7 +486,7 @@ def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_soc
 
 
 def test_what_comes_while_a_connection_waits_is_acted_on_afterwards_in_order() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=1))
+    world = World(share_jobs=1)
     client, worker = world.peer(), world.worker()
     for n in range(4):
         client.job(b"%d" % n)
@@ -512,7 +498,7 @@ def test_what_comes_while_a_connection_waits_is_acted_on_afterwards_in_order() -
 
 
 def test_a_job_that_comes_to_nothing_makes_room_too() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=2))
+    world = World(share_jobs=2)
     client, slow = world.peer(), world.worker()
     client.job(b"a", timeout_ms=1_000)
     client.job(b"b")
@@ -525,7 +511,7 @@ def test_a_job_that_comes_to_nothing_makes_room_too() -> None:
 
 def test_a_connection_that_carries_workers_is_always_read() -> None:
     """Or their results would never come; what is beyond its share NNG must send again."""
-    world = World(settings=MemoDBSettings(share_jobs=2))
+    world = World(share_jobs=2)
     mixed = world.peer()
     mixed.ready()
     asked = [mixed.job(b"%d" % n) for n in range(4)]
@@ -540,7 +526,7 @@ def test_a_connection_that_carries_workers_is_always_read() -> None:
 
 
 def test_a_worker_behind_a_flood_is_heard_when_one_of_its_jobs_is_done() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=2))
+    world = World(share_jobs=2)
     mixed = world.peer()
     for n in range(3):
         mixed.job(b"%d" % n)
@@ -552,7 +538,7 @@ def test_a_worker_behind_a_flood_is_heard_when_one_of_its_jobs_is_done() -> None
 
 
 def test_a_connection_at_its_share_with_jobs_that_nobody_serves_is_dropped() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=2))
+    world = World(share_jobs=2)
     client = world.peer()
     for n in range(3):
         client.job(b"%d" % n)
@@ -580,8 +566,7 @@ def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs(world: Wor
     client.job(b"runs")
     task = worker.given()
     client.job(b"waits", "nobody")
-    world.engine.stop(world.now)
-    world.run()
+    world.stop()
     assert world.engine.consumers() == 1
     client.job(b"new")
     assert [job.state for job in world.all_jobs] == [State.LEASED, State.READY]

@@ -1,6 +1,5 @@
 """Whatever a peer sends: nothing is raised, nobody else is disturbed, memory stays bounded."""
 
-import tracemalloc
 from random import Random
 
 import pytest
@@ -11,6 +10,7 @@ from franca.protocols.memodb import sp
 from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
 from tests.support.memodb import stack
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 
@@ -110,13 +110,11 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
 )
 def test_frames_that_promise_much_take_little(world: World, raw: bytes) -> None:
     peers = [world.connect() for _ in range(20)]
-    tracemalloc.start()
-    for peer in peers[: 20 if len(raw) < 10_000 else 1]:
-        peer.send(sp.HELLO_OF_CLIENT + raw)
-        peer.send(b"more")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 8 * MIB
+    with traced() as memory:
+        for peer in peers[: 20 if len(raw) < 10_000 else 1]:
+            peer.send(sp.HELLO_OF_CLIENT + raw)
+            peer.send(b"more")
+    assert memory.peak < 8 * MIB
     assert still_served(world)
 
 
@@ -165,9 +163,7 @@ def test_names_in_many_pieces_are_no_names(world: World, peer: Puppet) -> None:
         name = b"\x7f" + b"\x60" * (pieces - 1) + b"\x61s\xff"
         peer.ask(b"\x85\x66memo01\x02\x40" + name + b"\x01")
         assert bool(world.all_jobs) is taken
-        for job in world.all_jobs:
-            world.broker.cancel(job, world.now)
-        world.run()
+        world.cancel(*world.all_jobs)
         peer = world.peer()
     names = b"".join(b"\x7f\x61s" + b"\x60" * 30 + b"\x62%02d\xff" % n for n in range(33))
     peer.ask(b"\x84\x66memo01\x01\x40\x98\x21" + names)

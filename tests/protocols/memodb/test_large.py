@@ -1,15 +1,14 @@
 """Large jobs: bounded memory, one at a time through each connection, and small ones in between."""
 
-import tracemalloc
 from dataclasses import fields
 
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Job, State
-from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World
 from tests.support import memodb as m
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 CHUNK = 256 * 1024
@@ -78,21 +77,18 @@ def test_a_payload_is_copied_once_on_its_way_in(client: Puppet) -> None:
     raw = client.asking(1, m.job("s", b"x" * (8 * MIB), 5_000))
     chunks = [raw[at : at + CHUNK] for at in range(0, len(raw), CHUNK)]
     del raw
-    tracemalloc.start()
-    for chunk in chunks:
-        client.send(chunk)
-    held, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    with traced() as memory:
+        for chunk in chunks:
+            client.send(chunk)
     # The chunks themselves were there before.
-    assert held < 8.2 * MIB
-    assert peak < 9.3 * MIB
+    assert memory.held < 8.2 * MIB
+    assert memory.peak < 9.3 * MIB
 
 
 @pytest.mark.parametrize("size", [LARGE, 65_000])
 def test_a_header_may_be_unusual_before_a_large_payload(size: int) -> None:
     # Its bytes are counted once, although more than the usual part of it is looked at.
-    settings = MemoDBSettings(share_bytes=size + 6_000)
-    world = World(limits=Limits(name_bytes_max=6_000), settings=settings)
+    world = World(Limits(name_bytes_max=6_000), share_bytes=size + 6_000)
     name = "s" * 5_000
     pieces = b"".join(b"\x79\0\x7d" + b"s" * 125 for _ in range(40))
     client = world.peer()
@@ -107,7 +103,7 @@ def test_a_header_may_be_unusual_before_a_large_payload(size: int) -> None:
 
 
 def test_rubbish_that_is_large_is_let_go_and_its_room_with_it() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=2 * LARGE))
+    world = World(large_bytes=2 * LARGE)
     client = world.peer()
     for n in range(5):
         pour(client, b"\x85\x66memo01\x02\x40\xff" + b"x" * LARGE, n)
@@ -164,7 +160,7 @@ def test_a_peer_that_lets_too_much_pile_up_is_cut_off() -> None:
 
 
 def test_large_jobs_go_to_other_connections_while_one_is_full() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=100 * MIB))
+    world = World(large_bytes=100 * MIB)
     client, crowd, other = world.peer(), world.peer(), world.peer()
     for _ in range(4):
         crowd.ready()
@@ -195,7 +191,7 @@ def test_several_large_jobs_for_one_connection_leave_one_by_one(world: World) ->
 
 
 def test_bytes_under_way_are_bounded_for_each_connection() -> None:
-    world = World(settings=MemoDBSettings(share_bytes=250_000))
+    world = World(share_bytes=250_000)
     client, worker = world.peer(), world.worker()
     for n in range(5):
         client.job(b"%d" % n * LARGE)
@@ -211,14 +207,14 @@ def test_bytes_under_way_are_bounded_for_each_connection() -> None:
 
 
 def test_one_job_may_always_be_however_large() -> None:
-    world = World(settings=MemoDBSettings(share_bytes=1_000, large_bytes=1_000))
+    world = World(share_bytes=1_000, large_bytes=1_000)
     client, worker = world.peer(), world.worker()
     client.job(b"x" * LARGE)
     assert len(worker.given().payload) == LARGE
 
 
 def test_bytes_of_large_jobs_are_bounded_over_all_connections() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     clients = [world.peer() for _ in range(5)]
     for n, client in enumerate(clients):
         client.job(b"%d" % n * LARGE)
@@ -237,7 +233,7 @@ def test_bytes_of_large_jobs_are_bounded_over_all_connections() -> None:
 
 
 def test_a_large_job_for_which_there_is_no_room_is_not_even_read() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     first, second = world.peer(), world.peer()
     first.job(b"x" * 200_000)
     raw = second.asking(7, m.job("s", b"y" * MIB, 5_000))
@@ -262,7 +258,7 @@ def test_a_large_job_for_which_there_is_no_room_is_not_even_read() -> None:
 
 
 def test_what_came_before_the_room_was_free_is_not_lost() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     first, second, worker = world.peer(), world.peer(), world.worker()
     first.job(b"x" * 200_000)
     pour(second, m.job("s", b"y" * MIB, 5_000), 1)
@@ -278,7 +274,7 @@ def test_what_came_before_the_room_was_free_is_not_lost() -> None:
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_whoever_goes_leaves_its_room_to_others(begun: bool) -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     first, second = world.peer(), world.peer()
     raw = first.asking(7, m.job("s", b"x" * 200_000, 5_000))
     first.send(raw[:50_000] if begun else raw)
@@ -291,7 +287,7 @@ def test_whoever_goes_leaves_its_room_to_others(begun: bool) -> None:
 
 
 def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     hoarder, client, worker = world.peer(), world.peer(), world.worker()
     for n in range(2):
         hoarder.job(b"%d" % n * LARGE, "undelivered.of")
@@ -309,7 +305,7 @@ def test_large_jobs_that_nobody_serves_do_not_keep_others_out_for_ever() -> None
 
 
 def test_a_large_job_that_is_only_promised_keeps_nobody_out() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     slow, client, worker = world.peer(), world.peer(), world.worker()
     raw = slow.asking(7, m.job("s", b"x" * MIB, 5_000))
     slow.send(raw[:100_000])
@@ -319,7 +315,7 @@ def test_a_large_job_that_is_only_promised_keeps_nobody_out() -> None:
 
 @pytest.mark.parametrize("paused", [False, True])
 def test_a_large_job_that_comes_slowly_makes_way_for_others(paused: bool) -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     slow, client, worker = world.peer(), world.peer(), world.worker("t")
     raw = slow.asking(7, m.job("s", b"x" * MIB, 5_000))
     at = 200_000
@@ -343,7 +339,7 @@ def test_a_large_job_that_comes_slowly_makes_way_for_others(paused: bool) -> Non
 
 
 def test_a_large_job_that_comes_fast_keeps_its_room() -> None:
-    world = World(settings=MemoDBSettings(large_bytes=250_000))
+    world = World(large_bytes=250_000)
     fast, client = world.peer(), world.peer()
     raw = fast.asking(7, m.job("s", b"x" * MIB, 5_000))
     at = 200_000

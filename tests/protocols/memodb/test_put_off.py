@@ -62,9 +62,7 @@ def test_a_worker_whose_job_was_taken_away_unheard_is_given_another(world: World
     request = worker.ready()
     client.job(b"1")
     worker.given()  # lost on the way, say
-    (job,) = world.all_jobs
-    world.broker.cancel(job, world.now)
-    world.run()
+    world.cancel(*world.all_jobs)
     client = world.peer()
     client.job(b"2")
     worker.ask(b"\x84\x66memo01\x01\x40\x81\x61s", request)

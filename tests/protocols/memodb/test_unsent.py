@@ -1,12 +1,10 @@
 """Peers that do not read: what waits for them is bounded, over all of them."""
 
-import tracemalloc
-
 from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
-from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World
 from tests.support import memodb as m
 from tests.support.memodb import stack
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 SIZE = 60_000
@@ -28,11 +26,9 @@ def test_a_ready_said_many_times_is_written_once(world: World) -> None:
     world.foreign_job("s", b'["%b","y"]' % (b"x" * MIB), "json-args")
     worker.chokes_at = 1
     again = worker.asking(1, m.ready("s"))
-    tracemalloc.start()
-    worker.send(again * 64)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 6 * MIB
+    with traced() as memory:
+        worker.send(again * 64)
+    assert memory.peak < 6 * MIB
     assert len(worker.given().payload) == MIB + 8
     assert (worker.hear(), world.service.unsent.bytes) == (None, 0)
     # Once it has left, the same request is from somebody who has not heard it.
@@ -70,7 +66,7 @@ def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for(world
 
 
 def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
-    world = World(settings=MemoDBSettings(unsent_bytes=10 * SIZE))
+    world = World(unsent_bytes=10 * SIZE)
     worker = world.worker()
     small, large = deaf_client(world, worker, 1), deaf_client(world, worker, 8)
     for _ in range(20):
@@ -88,7 +84,7 @@ def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
 
 
 def test_far_too_much_is_not_waited_for_and_readers_are_not_cut_off() -> None:
-    world = World(settings=MemoDBSettings(unsent_bytes=15 * SIZE // HARD))
+    world = World(unsent_bytes=15 * SIZE // HARD)
     worker, reader = world.worker(), world.peer()
     deaf = []
     for _ in range(10):
@@ -106,7 +102,7 @@ def test_far_too_much_is_not_waited_for_and_readers_are_not_cut_off() -> None:
 
 
 def test_one_reply_may_always_wait() -> None:
-    world = World(settings=MemoDBSettings(unsent_bytes=1_000))
+    world = World(unsent_bytes=1_000)
     client = deaf_client(world, world.worker(), 1)
     assert not client.is_hung_up
     client.drain()

@@ -4,7 +4,6 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.memodb.puppet import SECOND, Puppet, World
 from tests.support import memodb as m
 from tests.support.memodb import stack
@@ -107,7 +106,7 @@ def test_no_job_goes_to_a_worker_that_owes_a_sign_of_life(world: World, worker: 
 
 
 def test_spans_can_be_chosen() -> None:
-    world = World(settings=MemoDBSettings(heartbeat_ms=2_000, heartbeat_due_ms=500))
+    world = World(heartbeat_ms=2_000, heartbeat_due_ms=500)
     worker = world.worker()
     world.pass_time(2_100)
     worker.asked_to_beat()
@@ -202,8 +201,7 @@ def test_a_result_for_a_cancelled_job_is_dropped_and_its_worker_goes_on(world: W
     client, worker = world.peer(), world.worker()
     client.job(b"1")
     task = worker.given()
-    world.broker.cancel(world.all_jobs[0], world.now)
-    world.run()
+    world.cancel(*world.all_jobs)
     other = world.peer()
     other.job(b"2")
     worker.result(task, b"for nobody")

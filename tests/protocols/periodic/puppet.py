@@ -26,11 +26,11 @@ class World(AnyWorld[Puppet]):
     """The server and everybody who speaks to it."""
 
     def __init__(
-        self, *, limits: Limits | None = None, settings: PeriodicSettings | None = None,
-        **listening: str,
+        self, limits: Limits | None = None, *, dialect: str = "auto", confirm: str = "modern",
+        **chosen: Any,
     ) -> None:  # fmt: skip
         super().__init__(limits)
-        self.settings = settings or PeriodicSettings(listening=Listening(**listening))
+        self.settings = PeriodicSettings(listening=Listening(dialect, confirm), **chosen)
         self._start()
 
     def _start(self) -> None:

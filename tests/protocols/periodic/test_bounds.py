@@ -59,16 +59,14 @@ def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn(world: W
     worker.say(p.GRAB_JOB)
     pair = [worker.message(command, str8("f1"), b"func") for command in (p.CANT_DO, p.CAN_DO)]
     before = world.service.commands
-    world.engine.received(worker.link, b"".join(pair) * 20)
-    world.engine.turn(world.now)
+    world.turn((worker, b"".join(pair) * 20))
     assert world.service.commands - before <= 2
     world.run()
     assert world.service.commands - before == 40
     doc = world.worker(*(f"f{n}" for n in range(1_000)), dialect=DOC)
     doc.conversation.follows_document = True
     before = world.service.commands
-    world.engine.received(doc.link, doc.message(p.GRAB_JOB, b"", b"7") * 20)
-    world.engine.turn(world.now)
+    world.turn((doc, doc.message(p.GRAB_JOB, b"", b"7") * 20))
     assert world.service.commands - before <= 2
     world.run()
     assert doc.words() == [p.NO_JOB] * 20
@@ -80,10 +78,8 @@ def test_a_worker_with_many_functions_asks_by_turns(world: World, demands: list[
         worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
     client = world.peer()
     del demands[:]
-    for number in range(9):
-        job = packed("f1", f"n{number}")
-        world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
+    jobs = [packed("f1", f"n{number}") for number in range(9)]
+    world.turn(*((client, client.message(p.SUBMIT_JOB, job, b"subm")) for job in jobs))
     assert len(demands) <= 1
     world.run()
     assert len([m for m in worker.heard() if m.command == p.JOB_ASSIGN]) == 9
@@ -94,8 +90,7 @@ def test_no_worker_is_given_very_many_jobs_in_one_turn(world: World) -> None:
     for number in range(300):
         client.submit("f", f"n{number}")
         worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
-    world.engine.received(worker.link, worker.message(p.CAN_DO, str8("f"), b"func"))
-    world.engine.turn(world.now)
+    world.turn((worker, worker.message(p.CAN_DO, str8("f"), b"func")))
     assert len(world.broker.queues["f"].line) == 0
     assert world.broker.leases.count == workers.JOBS_AT_ONCE
     world.run()
@@ -307,8 +302,7 @@ def test_a_job_for_all_is_written_once_for_all_of_them(world: World) -> None:
     workers = [broadcaster(world) for _ in range(4)]
     client = world.peer()
     job = packed("f", "n", bytes(2_000))
-    world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
+    world.turn((client, client.message(p.SUBMIT_JOB, job, b"subm")))
     bodies = [piece for worker in workers for piece in worker.link.out if len(piece) >= 2_000]
     assert (len(bodies), len({id(body) for body in bodies})) == (4, 1)
     world.run()

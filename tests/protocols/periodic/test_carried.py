@@ -144,8 +144,7 @@ def test_a_load_of_long_json_is_taken_in_by_its_bytes(monkeypatch: pytest.Monkey
         for n in range(20)
     ]
     args = b'{"jobs":[' + b",".join(jobs) + b"]}"
-    world.engine.received(client.link, client.message(p.LOAD, args, b"7"))
-    world.engine.turn(world.now)
+    world.turn((client, client.message(p.LOAD, args, b"7")))
     assert world.broker.totals.pushed == 2
     world.run()
     assert len(world.jobs()) == 20

@@ -56,8 +56,7 @@ def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
     client, other = world.peer(), world.peer()
     for number in range(9):
         client.submit("f", f"n{number}")
-    world.engine.received(client.link, client.message(p.DROP_FUNC, str8("f"), b"drop"))
-    world.engine.turn(world.now)
+    world.turn((client, client.message(p.DROP_FUNC, str8("f"), b"drop")))
     job = packed("f", "new", at=NOW_S + 9)
     world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
     world.run()
@@ -99,8 +98,7 @@ def test_a_dump_is_what_a_load_takes() -> None:
 def test_a_large_load_takes_many_turns_and_is_answered_once(client: Puppet, world: World) -> None:
     jobs = [packed("f", f"n{n}") for n in range(2_300)]
     load = client.message(p.LOAD, listed(jobs), b"load")
-    world.engine.received(client.link, load + client.message(p.PING, b"", b"ping"))
-    world.engine.turn(world.now)
+    world.turn((client, load + client.message(p.PING, b"", b"ping")))
     assert world.peer().status()["f"][1] >= 500
     world.run()
     assert [(m.msgid, m.command) for m in client.heard()] == [
@@ -136,8 +134,7 @@ def test_who_leaves_during_a_drop_or_a_dump_harms_nobody() -> None:
         client = world.peer()
         for number in range(9):
             client.submit("f", f"n{number}")
-        world.engine.received(client.link, client.message(command, args, b"long"))
-        world.engine.turn(world.now)
+        world.turn((client, client.message(command, args, b"long")))
         client.hang_up()
         world.run()
         assert world.peer().word(p.PING) == p.PONG

@@ -125,16 +125,14 @@ def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.Monke
 def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     world = World(limits=Limits(turn_messages=10))
     peer = world.peer()
-    peer.world.engine.received(peer.link, peer.message(p.PING, b"", b"ping") * 95)
-    world.engine.turn(world.now)
+    world.turn((peer, peer.message(p.PING, b"", b"ping") * 95))
     assert world.service.commands == 10
     world.run()
     assert len(peer.heard()) == 95
 
 
 def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
-    peer.world.engine.received(peer.link, peer.message(p.STATUS, b"", b"list") * 20)
-    world.engine.turn(world.now)
+    world.turn((peer, peer.message(p.STATUS, b"", b"list") * 20))
     assert world.service.commands == 1
     world.run()
     assert len(peer.heard()) == 20

@@ -6,13 +6,11 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
-from franca.protocols.periodic.settings import PeriodicSettings
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import BIN, CRC, DOC, packed, str8
 
 BOTH = pytest.mark.parametrize("dialect", [CRC, DOC])
-DROPPING = PeriodicSettings(submit_while_running="drop")
 
 
 @BOTH
@@ -69,7 +67,7 @@ def test_a_submit_in_a_run_survives_a_kill(client: Puppet, worker: Puppet, world
 
 def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> None:
     # Facts, section 7, case 3: SUBMIT while running -> SUCCESS and no second run.
-    world = World(settings=DROPPING)
+    world = World(submit_while_running="drop")
     client, worker = world.peer(), world.worker("f")
     client.submit("f", "n", b"old")
     job = worker.grab()

@@ -54,8 +54,7 @@ def test_all_who_wait_for_a_large_result_get_the_same_bytes(worker: Puppet, worl
         client.run_job("f", "n", timeout=60)
     job = worker.grab()
     result = os.urandom(1 << 20)
-    world.engine.received(worker.link, worker.message(p.WORK_DONE, job.handle + result, b"done"))
-    world.engine.turn(world.now)
+    world.turn((worker, worker.message(p.WORK_DONE, job.handle + result, b"done")))
     large = [piece for out in unsent(world, *clients) for piece in out if len(piece) > BULK_BYTES]
     assert len(large) == 5
     assert len({id(piece) for piece in large}) == 1, "one copy for all"
@@ -73,8 +72,7 @@ def test_a_large_piece_of_a_stream_is_shared_too(world: World) -> None:
     world.peer().submit("f", "n")
     job = worker.grab()
     piece = os.urandom(BULK_BYTES)
-    world.engine.received(worker.link, worker.message(p.WORK_DATA, job.handle + piece, b"data"))
-    world.engine.turn(world.now)
+    world.turn((worker, worker.message(p.WORK_DATA, job.handle + piece, b"data")))
     first, second = (out[-1] for out in unsent(world, *clients))
     assert first is second
     assert not any(client.link.after_commit for client in clients)
@@ -114,8 +112,7 @@ def test_a_broadcast_of_a_large_job_is_one_copy(world: World) -> None:
         worker.heard()
     client = world.peer()
     job = packed("f", "n", bytes(BULK_BYTES))
-    world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
+    world.turn((client, client.message(p.SUBMIT_JOB, job, b"subm")))
     large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
     assert (len(large), len({id(piece) for piece in large})) == (3, 1)
 
@@ -158,11 +155,9 @@ def test_a_large_message_is_all_that_one_gets_of_a_turn(world: World, dialect: s
     large = client.message(p.SUBMIT_JOB, job, b"7777")
     said = client.message(p.PING, b"", b"8888") + large + client.message(p.PING, b"", b"9999") * 3
     cut = len(said) - 100
-    world.engine.received(client.link, said[:cut])
-    world.engine.turn(world.now)
+    world.turn((client, said[:cut]))
     before = world.service.commands
-    world.engine.received(client.link, said[cut:])
-    world.engine.turn(world.now)
+    world.turn((client, said[cut:]))
     assert world.service.commands - before == 1
     world.run()
     assert client.words() == [p.PONG, p.SUCCESS, p.PONG, p.PONG, p.PONG]
@@ -228,8 +223,7 @@ def test_a_long_listing_is_kept_for_a_moment() -> None:
 def test_who_leaves_during_a_listing_harms_nobody() -> None:
     world = full_world()
     client = world.peer()
-    world.engine.received(client.link, client.message(p.STATUS, b"", b"stat"))
-    world.engine.turn(world.now)
+    world.turn((client, client.message(p.STATUS, b"", b"stat")))
     client.hang_up()
     assert world.peer().word(p.PING) == p.PONG
 
@@ -274,8 +268,7 @@ def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
     world.service.dump_bytes = 0
     assert client.word(p.DUMP) == p.DATA
     leaver = world.peer()
-    world.engine.received(leaver.link, leaver.message(p.DUMP, b"", b"dump"))
-    world.engine.turn(world.now)
+    world.turn((leaver, leaver.message(p.DUMP, b"", b"dump")))
     leaver.hang_up()
     assert world.service.dump_bytes == 0
 
@@ -315,8 +308,7 @@ def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size:
     count = 4_000_000 // size
     for number in range(count):
         client.submit("f", f"n{number}", b"w" * size)
-    world.engine.received(worker.link, grabs(worker))
-    world.engine.turn(world.now)
+    world.turn((worker, grabs(worker)))
     said = sum(map(len, worker.link.out))
     assert size < said < world.limits.output_soft_bytes + 2 * size
     world.run()
@@ -328,10 +320,8 @@ def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world:
     worker, client = offering(world, CRC), world.peer()
     worker.send(grabs(worker))
     worker.heard()
-    for number in range(30):
-        job = packed("f", f"n{number}", bytes(300_000))
-        world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
+    jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(30)]
+    world.turn(*((client, client.message(p.SUBMIT_JOB, job, b"subm")) for job in jobs))
     assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 2 * 300_000
     world.run()
     assert len(worker.assigned()) == 30

@@ -8,7 +8,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.auth import read_rules
-from franca.protocols.periodic.settings import Listening, PeriodicSettings
+from franca.protocols.periodic.settings import Listening
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import BIN, packed, str8
@@ -107,8 +107,7 @@ def test_the_end_waits_for_workers_that_run_something(world: World) -> None:
     job = worker.grab()
     idle.say(p.GRAB_JOB)
     idle.heard()
-    world.engine.stop(world.now)
-    world.run()
+    world.stop()
     assert world.engine.consumers() == 1
     client.submit("f", "m")
     assert idle.assigned() == []
@@ -122,7 +121,7 @@ def test_the_end_waits_for_workers_that_run_something(world: World) -> None:
     [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
 def test_shutdown_stops_the_server_if_allowed(allowed: str, local: bool, stops: int) -> None:
-    world = World(settings=PeriodicSettings(remote_shutdown=allowed))
+    world = World(remote_shutdown=allowed)
     client = world.peer(local=local)
     client.say(p.SHUTDOWN)
     assert world.stops == stops
@@ -165,8 +164,7 @@ def test_a_worker_is_found_by_its_name_among_many_and_not_once_it_is_gone(world:
 
 
 def test_a_listener_may_differ_from_the_others() -> None:
-    settings = PeriodicSettings(listeners={"127.0.0.1:5001": Listening(confirm="old")})
-    world = World(settings=settings)
+    world = World(listeners={"127.0.0.1:5001": Listening(confirm="old")})
     usual, apart = world.peer(), world.peer(listener="127.0.0.1:5001")
     assert usual.word(p.CAN_DO, str8("f")) == p.SUCCESS
     apart.say(p.CAN_DO, str8("f"))
@@ -184,7 +182,7 @@ admin   carla  secret-c
 
 
 def guarded(rules: bytes = RULES) -> World:
-    world = World(settings=PeriodicSettings(auth_file="rules"))
+    world = World(auth_file="rules")
     world.service.take_file(rules)
     return world
 
@@ -311,7 +309,7 @@ def test_who_loses_a_function_is_given_no_more_of_its_jobs_and_hears_no_more_of_
 
 
 def test_nobody_may_do_anything_until_the_file_was_read() -> None:
-    world = World(settings=PeriodicSettings(auth_file="rules"))
+    world = World(auth_file="rules")
     assert named(world, "anna", "secret-a").offer("f", "n") == p.NO_WORKER
 
 

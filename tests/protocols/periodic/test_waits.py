@@ -37,8 +37,7 @@ def watched(peer: Puppet) -> list[int]:
 
 
 def one_turn(world: World, peer: Puppet, *messages: bytes) -> None:
-    world.engine.received(peer.link, b"".join(messages))
-    world.engine.turn(world.now)
+    world.turn((peer, b"".join(messages)))
 
 
 # -- one answer for many ---------------------------------------------------------------------------
