@@ -1,13 +1,22 @@
 """The one blocking socket on which the clients of all protocols are."""
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from tests.support.scoped import Scoped
 
 M = TypeVar("M")
+
+
+def messages_in(cut: Callable[[bytearray], M | None], data: bytes) -> Iterator[M]:
+    """All that was said, cut into messages; `ValueError` if something else is left."""
+    unread = bytearray(data)
+    while unread:
+        if (message := cut(unread)) is None:
+            raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+        yield message
 
 
 class Connection(Scoped, Generic[M]):

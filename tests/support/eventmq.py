@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from tests.prove.bodies import undone
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 HANDED_OVER = 5
 RESULT = 6
@@ -209,11 +209,7 @@ def take_frames(unread: bytearray) -> list[bytes] | None:
 
 def said(data: bytes) -> Iterator[list[bytes]]:
     """All that a server said behind its greeting, message by message; `ValueError` if it cannot be read."""
-    unread = bytearray(data[GREETING_SIZE:])
-    while (frames := take_frames(unread)) is not None:
-        yield frames
-    if unread:
-        raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+    return messages_in(take_frames, data[GREETING_SIZE:])
 
 
 def handshake(socket_type: str = "DEALER", identity: bytes = b"") -> bytes:
@@ -327,12 +323,12 @@ class Peer(peer.Peer):
             body = call("prove.run").replace(b'"args": []', b'"args": ' + offer.body)
             parts = (offer.queue.encode(), ",".join(headers).encode(), body)
             self._send("REQUEST", *parts, msgid=offer.jid)
-        if self.variant != "handed-over":
-            self._settle(offers)
+        self._settle(offers)
 
     def _settle(self, what: Sequence[peer.Offer] | peer.Grant) -> None:
-        self._settling.append(what)
-        self._send("STATUS")
+        if self.variant != "handed-over":
+            self._settling.append(what)
+            self._send("STATUS")
 
     def serve(self, queue: str) -> None:
         super().serve(queue)

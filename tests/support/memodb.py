@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
@@ -141,16 +141,24 @@ def framed(body: bytes, lead: bytes = b"") -> bytes:
     return lead + struct.pack(">Q", len(body)) + body
 
 
-def take_reply(unread: bytearray, lead: bytes = b"") -> Reply | None:
-    """Take a whole reply off the front; None until it is there."""
+def take_frame(unread: bytearray, lead: bytes = b"") -> bytes | None:
+    """Take the body of a whole frame off the front; None until it is there."""
     head = len(lead) + 8
     end = head + int.from_bytes(unread[len(lead) : head], "big")
-    if len(unread) < max(end, head + 4):
+    if len(unread) < end:
         return None
     if not unread.startswith(lead):
         raise ValueError("a message on a unix socket begins with 01")
     body = bytes(unread[head:end])
     del unread[:end]
+    return body
+
+
+def take_reply(unread: bytearray, lead: bytes = b"") -> Reply | None:
+    """Take a whole reply off the front; None until it is there."""
+    body = take_frame(unread, lead)
+    if body is None:
+        return None
     at = next(at for at in range(0, len(body), 4) if body[at] & 0x80) + 4
     return parse(int.from_bytes(body[at - 4 : at], "big") - _ID_BIT, body[at:])
 
@@ -248,14 +256,7 @@ def said(data: bytes) -> Iterator[bytes]:
     """All that a server said behind its hello, frame by frame; `ValueError` if it cannot be read."""
     if not data.startswith(HELLO_BACK) and not HELLO_BACK.startswith(data):
         raise ValueError(f"no hello: {data[:40]!r}")
-    at = len(HELLO_BACK)
-    while at < len(data):
-        size = int.from_bytes(data[at : at + 8], "big")
-        frame = data[at + 8 : at + 8 + size]
-        if len(data) < at + 8 + size:
-            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
-        yield frame
-        at += 8 + size
+    return messages_in(take_frame, data[len(HELLO_BACK) :])
 
 
 # -- in common words -------------------------------------------------------------------------------

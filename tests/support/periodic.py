@@ -16,7 +16,7 @@ from zlib import crc32
 
 from tests.prove.bodies import plain
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 CRC, BIN, DOC = "crc", "bin", "doc"
 """Today's dialect, the same without a CRC, and the document's."""
@@ -91,34 +91,6 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
     return job, at
 
 
-def encoded_job(dialect: str, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
-    """A job as the dialect writes it; the numbers are `at`, `count` and `timeout`."""
-    if dialect != DOC:
-        return packed(func, name, workload, **numbers)
-    keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
-    job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
-    return json.dumps(job | {keys[key]: value for key, value in numbers.items()}).encode()
-
-
-def named(dialect: str, func: str) -> bytes:
-    """A function's name as an argument."""
-    return func.encode() if dialect == DOC else str8(func)
-
-
-def put_off(dialect: str, handle: bytes, delay: int, step: int) -> bytes:
-    """The arguments of SCHED_LATER."""
-    if dialect == DOC:
-        return SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
-    return handle + struct.pack(">qh", delay, step)
-
-
-def numbered(dialect: str, number: int) -> bytes:
-    """A message's id. Without a CRC, one with the document's separator in it would pass for text."""
-    if dialect == CRC:
-        return struct.pack(">I", number)
-    return b"%d" % number if dialect == DOC else b"A%03d" % number
-
-
 def listed(jobs: Sequence[bytes]) -> bytes:
     """The arguments of LOAD in today's dialect."""
     return struct.pack(">q", len(jobs)) + b"".join(jobs)
@@ -157,19 +129,15 @@ def take_payload(dialect: str, unread: bytearray) -> bytes | None:
 
 def said(data: bytes) -> Iterator[bytes]:
     """All that a server said, frame by frame, with a CRC or without; `ValueError` if it cannot be read."""
-    at = 0
-    while at < len(data):
-        if data[at : at + 4] != b"\0RES" or len(data) < at + 9:
-            raise ValueError(f"no frame: {data[at : at + 40]!r}")
-        (size,) = struct.unpack_from(">I", data, at + 4)
-        payload = data[at + 12 : at + 12 + size]
-        head = 12
-        if len(data) < at + 12 or crc32(payload) != int.from_bytes(data[at + 8 : at + 12], "big"):
-            payload, head = data[at + 8 : at + 8 + size], 8
-        if len(payload) < size:
-            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
-        yield payload
-        at += head + size
+    return messages_in(_take_any, data)
+
+
+def _take_any(unread: bytearray) -> bytes | None:
+    try:
+        payload = take_payload(CRC, unread)
+    except ValueError:
+        payload = None
+    return take_payload(BIN, unread) if payload is None else payload
 
 
 def parsed(dialect: str, payload: bytes) -> Message:
@@ -182,19 +150,62 @@ def parsed(dialect: str, payload: bytes) -> Message:
     return Message(msgid, DATA, rest)
 
 
-def assigned(dialect: str, message: Message) -> Assigned:
-    """The job that a JOB_ASSIGN brings."""
-    if dialect != DOC:
-        return replace(unpacked(message.data)[0], msgid=message.msgid)
-    handle, _, job = message.data.partition(SEPARATOR)
-    return _of_json(handle, message.msgid, json.loads(job))
-
-
-class Periodic(Connection[Message]):
-    """One connection, registered. Answers are matched by their ids; jobs that come are kept."""
+class Speaker:
+    """What a peer writes and reads in its dialect."""
 
     dialect = CRC
     _last_id = 0
+
+    def next_id(self) -> bytes:
+        """A message's id. Without a CRC, one with the document's separator would pass for text."""
+        self._last_id += 1
+        if self.dialect == CRC:
+            return struct.pack(">I", self._last_id)
+        return b"%d" % self._last_id if self.dialect == DOC else b"A%03d" % self._last_id
+
+    def framed(self, payload: bytes) -> bytes:
+        return framed(self.dialect, payload)
+
+    def message(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
+        """The bytes of a command."""
+        return message(self.dialect, command, args, msgid)
+
+    def func(self, func: str) -> bytes:
+        """A function's name as an argument."""
+        return func.encode() if self.dialect == DOC else str8(func)
+
+    def encoded_job(self, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
+        """A job; the numbers are `at`, `count` and `timeout`."""
+        if self.dialect != DOC:
+            return packed(func, name, workload, **numbers)
+        keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
+        job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
+        return json.dumps(job | {keys[key]: value for key, value in numbers.items()}).encode()
+
+    def put_off(self, handle: bytes, delay: int, step: int) -> bytes:
+        """The arguments of SCHED_LATER."""
+        if self.dialect == DOC:
+            return SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
+        return handle + struct.pack(">qh", delay, step)
+
+    def result(self, handle: bytes, result: bytes = b"") -> bytes:
+        """The arguments of WORK_DONE."""
+        return handle + (SEPARATOR if result and self.dialect == DOC else b"") + result
+
+    def job_in(self, message: Message) -> Assigned:
+        """The job that a JOB_ASSIGN brings."""
+        if self.dialect != DOC:
+            return replace(unpacked(message.data)[0], msgid=message.msgid)
+        handle, _, text = message.data.partition(SEPARATOR)
+        job = json.loads(text)
+        texts = job["func"], job["name"], job["workload"].encode()
+        return Assigned(
+            handle, *texts, job["sched_at"], job["counter"], job["timeout"], message.msgid
+        )
+
+
+class Periodic(Speaker, Connection[Message]):
+    """One connection, registered. Answers are matched by their ids; jobs that come are kept."""
 
     def __init__(
         self, port: int, *, role: int = CLIENT, dialect: str = CRC, name: str | None = None,
@@ -216,18 +227,6 @@ class Periodic(Connection[Message]):
         return self
 
     # -- raw -------------------------------------------------------------------------------
-
-    def framed(self, payload: bytes) -> bytes:
-        """A frame as this dialect writes it."""
-        return framed(self.dialect, payload)
-
-    def message(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
-        """The bytes of a command."""
-        return message(self.dialect, command, args, msgid)
-
-    def next_id(self) -> bytes:
-        self._last_id += 1
-        return numbered(self.dialect, self._last_id)
 
     def say(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         """Send a command, and return its id, without waiting for an answer."""
@@ -276,7 +275,7 @@ class Periodic(Connection[Message]):
 
     def offer(self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int) -> int:
         """The command that answers a SUBMIT_JOB."""
-        job = encoded_job(self.dialect, func, name, workload, **numbers)
+        job = self.encoded_job(func, name, workload, **numbers)
         return self.call(SUBMIT_JOB, job).command
 
     def submit(
@@ -322,9 +321,6 @@ class Periodic(Connection[Message]):
 
     # -- workers ---------------------------------------------------------------------------
 
-    def func(self, func: str) -> bytes:
-        return named(self.dialect, func)
-
     def can_do(self, func: str) -> None:
         """Register a function; only today's dialect says that it is."""
         msgid = self.say(CAN_DO, self.func(func))
@@ -346,18 +342,14 @@ class Periodic(Connection[Message]):
         assert {message.command for message in heard} <= {JOB_ASSIGN}, heard
         return [self.job_in(message) for message in heard]
 
-    def job_in(self, message: Message) -> Assigned:
-        return assigned(self.dialect, message)
-
     def done(self, job: Assigned, result: bytes = b"") -> None:
-        parting = SEPARATOR if result and self.dialect == DOC else b""
-        self.say(WORK_DONE, job.handle + parting + result)
+        self.say(WORK_DONE, self.result(job.handle, result))
 
     def fail(self, job: Assigned) -> None:
         self.say(WORK_FAIL, job.handle)
 
     def later(self, job: Assigned, delay: int, step: int = 0) -> None:
-        self.say(SCHED_LATER, put_off(self.dialect, job.handle, delay, step))
+        self.say(SCHED_LATER, self.put_off(job.handle, delay, step))
 
     def acquire(self, job: Assigned, lock: str, most: int = 1) -> bool:
         answer = self.ask(ACQUIRE, str8(lock) + struct.pack(">h", most) + job.handle)
@@ -369,12 +361,6 @@ class Periodic(Connection[Message]):
             raise PeriodicError(f"answered {answer.command}, not {command}: {answer.data[:80]!r}")
 
 
-def _of_json(handle: bytes, msgid: bytes, job: dict[str, object]) -> Assigned:
-    at, count, timeout = (int(str(job.get(key, 0))) for key in ("sched_at", "counter", "timeout"))
-    func, name, workload = (str(job.get(key, "")) for key in ("func", "name", "workload"))
-    return Assigned(handle, func, name, workload.encode(), at, count, timeout, msgid)
-
-
 # -- in common words -------------------------------------------------------------------------------
 
 _SLOTS = 3
@@ -382,7 +368,7 @@ _SLOTS = 3
 _FOR_EVER = 1_000_000
 
 
-class Peer(peer.Peer):
+class Peer(Speaker, peer.Peer):
     """Answers are matched by their ids. The variant is the dialect.
 
     In the document's, a worker's reports have no answer: a PING behind each says that it was heard.
@@ -392,11 +378,10 @@ class Peer(peer.Peer):
 
     def open(self) -> None:
         self.dialect = DOC if self.variant == DOC else CRC
-        self._ids = 0
         self._asked: dict[bytes, peer.Offer | peer.Grant] = {}
         self._grab = b""
         self._pinged: deque[peer.Grant] = deque()
-        self.say(framed(self.dialect, bytes([WORKER if self.queues else CLIENT])))
+        self.say(self.framed(bytes([WORKER if self.queues else CLIENT])))
         if self.dialect == DOC:
             self._send(PING)  # it must say more before a second is over
             self._begin()
@@ -404,12 +389,11 @@ class Peer(peer.Peer):
     def _begin(self) -> None:
         self.is_open = True
         for queue in self.queues:
-            self._send(CAN_DO, named(self.dialect, queue))
+            self._send(CAN_DO, self.func(queue))
 
     def _send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
-        self._ids += 1
-        msgid = msgid or numbered(self.dialect, self._ids)
-        self.say(message(self.dialect, command, args, msgid))
+        msgid = msgid or self.next_id()
+        self.say(self.message(command, args, msgid))
         return msgid
 
     def cut(self) -> Message | None:
@@ -446,7 +430,7 @@ class Peer(peer.Peer):
         return peer.Result(offer, message.data, failed)
 
     def _grant(self, message: Message) -> peer.Grant:
-        job = assigned(self.dialect, message)
+        job = self.job_in(message)
         workload = plain(job.workload) if self.dialect == DOC else job.workload
         reserve = float(job.timeout) if job.timeout else None
         return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
@@ -462,14 +446,14 @@ class Peer(peer.Peer):
         for offer in offers:
             command = RUN_JOB if offer.waits else SUBMIT_JOB
             numbers = {"at": offer.at, "timeout": offer.reserve}
-            job = encoded_job(self.dialect, offer.queue, _name(offer), offer.body, **numbers)
+            job = self.encoded_job(offer.queue, _name(offer), offer.body, **numbers)
             self._asked[self._send(command, job)] = offer
 
     def serve(self, queue: str) -> None:
         for old in self.queues:
-            self._send(CANT_DO, named(self.dialect, old))
+            self._send(CANT_DO, self.func(old))
         super().serve(queue)
-        self._send(CAN_DO, named(self.dialect, queue))
+        self._send(CAN_DO, self.func(queue))
 
     @staticmethod
     def handle_of(name: str) -> bytes:
@@ -485,13 +469,11 @@ class Peer(peer.Peer):
 
     def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         if word == "ack":
-            parting = SEPARATOR if result and self.dialect == DOC else b""
-            msgid = self._send(WORK_DONE, grant.handle + parting + result)
+            msgid = self._send(WORK_DONE, self.result(grant.handle, result))
         elif word == "fail":
             msgid = self._send(WORK_FAIL, grant.handle)
         else:
-            args = put_off(self.dialect, grant.handle, self.rng.randrange(3), 1)
-            msgid = self._send(SCHED_LATER, args)
+            msgid = self._send(SCHED_LATER, self.put_off(grant.handle, self.rng.randrange(3), 1))
         if self.dialect == CRC:
             self._asked[msgid] = grant
         else:

@@ -18,8 +18,7 @@ Work = Callable[["Family", Assigned], None]
 
 def done(worker: "Family", job: Assigned) -> None:
     """Be done with it at once."""
-    parting = p.SEPARATOR if worker.dialect == DOC else b""
-    worker.say(p.WORK_DONE, job.handle + parting + job.workload)
+    worker.say(p.WORK_DONE, worker.peer.result(job.handle, job.workload))
 
 
 class Family:
@@ -49,8 +48,7 @@ class Family:
 
     def next_id(self) -> bytes:
         """An id that is not used yet."""
-        self._numbers += 1
-        return p.numbered(self.dialect, self._numbers)
+        return self.peer.next_id()
 
     # -- what every library does ------------------------------------------------------------
 
@@ -61,7 +59,7 @@ class Family:
 
     def later(self, job: Assigned, delay: int, step: int) -> None:
         """Put a job off."""
-        self.say(p.SCHED_LATER, p.put_off(self.dialect, job.handle, delay, step))
+        self.say(p.SCHED_LATER, self.peer.put_off(job.handle, delay, step))
 
     def step(self) -> None:
         """Take what came, and do what the clock says."""
