@@ -175,6 +175,11 @@ class AnyWorld(Generic[P]):
         jobs = [*self.store.held.values(), *self.store.tail.values()]
         return [job for job in jobs if not states or job.state in states]
 
+    def job(self) -> Job:
+        """The only job there is."""
+        (job,) = self.jobs()
+        return job
+
 
 class AnyPuppet:
     """A peer's connection that is a link of a world; a client of `tests/support` goes on top of it."""

@@ -240,6 +240,14 @@ class MemoDB(Connection[Reply]):
     def answer(self) -> Reply:
         return self._read_of(RESULT)
 
+    def work_off(self, count: int, result: bytes = b"y") -> list[Reply]:
+        """So many jobs, one after the other, each done as soon as it is given."""
+        given: list[Reply] = []
+        for _ in range(count):
+            given.append(self.given())
+            self.result(given[-1], result)
+        return given
+
     def asked_to_beat(self) -> Reply:
         return self._read_of(HEARTBEAT)
 

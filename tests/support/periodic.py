@@ -285,6 +285,11 @@ class Periodic(Speaker, Connection[Message]):
         if (answer := self.offer(func, name, workload, **numbers)) != SUCCESS:
             raise PeriodicError(f"answered {answer}")
 
+    def submit_many(self, count: int, workload: bytes = b"", **numbers: int) -> None:
+        """So many jobs of `f`: `n0`, `n1`, and so on."""
+        for number in range(count):
+            self.submit("f", f"n{number}", workload, **numbers)
+
     def run_job(
         self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
     ) -> bytes:

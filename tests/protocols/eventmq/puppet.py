@@ -4,7 +4,7 @@ from random import Random
 from typing import Any, Self
 
 from franca.core.limits import Limits
-from franca.core.model import Job, Millis
+from franca.core.model import Millis
 from franca.protocols.conversation import Peer
 from franca.protocols.eventmq.service import EventmqService
 from franca.protocols.eventmq.settings import EventmqSettings
@@ -78,10 +78,3 @@ class World(AnyWorld[Puppet]):
     def restarted(self, now: Millis = 0) -> Self:
         """Another server on the same store; everybody's connections are gone."""
         return type(self)(self.limits, store=self.store, now=now or self.now, **self._chosen)
-
-    # -- jobs ------------------------------------------------------------------------------------
-
-    def job(self) -> Job:
-        """The only job there is."""
-        (job,) = self.jobs()
-        return job

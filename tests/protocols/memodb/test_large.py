@@ -264,11 +264,7 @@ def test_what_came_before_the_room_was_free_is_not_lost() -> None:
     pour(second, m.job("s", b"y" * MIB, 5_000), 1)
     second.job(b"behind")
     assert len(world.all_jobs) == 1
-    seen = []
-    for _ in range(3):
-        task = worker.given()
-        seen.append((task.payload[:1], len(task.payload)))
-        worker.result(task)
+    seen = [(task.payload[:1], len(task.payload)) for task in worker.work_off(3)]
     assert seen == [(b"x", 200_000), (b"y", MIB), (b"b", 6)]
 
 

@@ -8,7 +8,8 @@ from franca.protocols.conversation import Peer
 from franca.protocols.periodic.service import PeriodicService
 from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from tests.protocols.world import START, AnyPuppet, AnyWorld
-from tests.support.periodic import CAN_DO, CLIENT, CRC, WORKER, Assigned, Periodic
+from tests.support import periodic as p
+from tests.support.periodic import CRC, Assigned, Periodic
 
 NOW_S = START // 1000
 
@@ -17,7 +18,7 @@ class Puppet(AnyPuppet, Periodic):
     """One peer on its link."""
 
     def next_job(self) -> Assigned:
-        """The one job that has come; SUCCESS beside it is passed over."""
+        """The one job that has come; p.SUCCESS beside it is passed over."""
         (job,) = self.assigned()
         return job
 
@@ -46,13 +47,21 @@ class World(AnyWorld[Puppet]):
 
     def peer(self, dialect: str = CRC, **kind: Any) -> Puppet:
         """A registered client."""
-        return self.connect(dialect, **kind).register(CLIENT)
+        return self.connect(dialect, **kind).register(p.CLIENT)
 
     def worker(self, *funcs: str, dialect: str = CRC, **kind: Any) -> Puppet:
         """A registered worker of these functions."""
-        worker = self.connect(dialect, **kind).register(WORKER)
+        worker = self.connect(dialect, **kind).register(p.WORKER)
         for func in funcs:
-            worker.say(CAN_DO, worker.func(func))
+            worker.say(p.CAN_DO, worker.func(func))
+        worker.heard()
+        return worker
+
+    def broadcaster(self) -> Puppet:
+        """A worker that wants every job of `f` and waits for one."""
+        worker = self.worker()
+        assert worker.word(p.BROADCAST, worker.func("f")) == p.SUCCESS
+        worker.say(p.GRAB_JOB)
         worker.heard()
         return worker
 

@@ -12,14 +12,6 @@ from tests.support import periodic as p
 from tests.support.periodic import DOC, packed, str8
 
 
-def broadcaster(world: World) -> Puppet:
-    worker = world.connect().register(p.WORKER)
-    assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-    worker.say(p.GRAB_JOB)
-    worker.heard()
-    return worker
-
-
 def refuse(*args: Any, **options: Any) -> Any:
     raise TooMuch("not now")
 
@@ -161,8 +153,8 @@ def test_a_new_function_is_listed_however_many_there_were(monkeypatch: pytest.Mo
 def test_only_so_many_workers_may_want_every_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "BROADCASTS_MAX", 2)
     world = World()
-    broadcaster(world)
-    broadcaster(world)
+    world.broadcaster()
+    world.broadcaster()
     third = world.worker()
     assert third.word(p.BROADCAST, str8("f")) == p.UNKNOWN
     assert third.word(p.CAN_DO, str8("f")) == p.SUCCESS
@@ -180,8 +172,7 @@ def test_the_ids_of_all_connections_are_bounded_but_for_a_few_of_each(world: Wor
     waiting = [len(worker.conversation.worker._grabs) for worker in workers]
     assert waiting == [28, 8, 8]
     client = world.peer()
-    for number in range(44):
-        client.submit("f", f"n{number}")
+    client.submit_many(44)
     assert (sum(len(worker.heard()) for worker in workers), world.service.grabs.taken) == (44, 0)
 
 
@@ -202,8 +193,7 @@ def test_a_worker_at_its_limit_waits_for_an_end(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(workers, "RUNS_MAX", 3)
     world = World()
     client, worker = world.peer(), world.worker("f")
-    for number in range(6):
-        client.submit("f", f"n{number}", timeout=5)
+    client.submit_many(6, timeout=5)
     jobs = [worker.grab() for _ in range(3)]
     grab = worker.say(p.GRAB_JOB)
     assert worker.assigned() == []
@@ -253,7 +243,7 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others(world: World) ->
 
 def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each(world: World) -> None:
     world.service.copies.most = 10
-    holder, greedy, modest = (broadcaster(world) for _ in range(3))
+    holder, greedy, modest = (world.broadcaster() for _ in range(3))
     client = world.peer()
     for number in range(30):
         client.submit("f", f"n{number}")
@@ -269,7 +259,7 @@ def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each(world
 @pytest.mark.parametrize("end", ["done", "fail", "later", "acquire", "unassigned", "hang_up"])
 def test_however_an_overheard_job_ends_its_room_is_free_again(world: World, end: str) -> None:
     world.service.copies.most = 100
-    holder, other, client = broadcaster(world), broadcaster(world), world.peer()
+    holder, other, client = world.broadcaster(), world.broadcaster(), world.peer()
     for number in range(20):
         for worker in (holder, other):
             worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
@@ -299,7 +289,7 @@ def test_however_an_overheard_job_ends_its_room_is_free_again(world: World, end:
 
 
 def test_a_job_for_all_is_written_once_for_all_of_them(world: World) -> None:
-    workers = [broadcaster(world) for _ in range(4)]
+    workers = [world.broadcaster() for _ in range(4)]
     client = world.peer()
     job = packed("f", "n", bytes(2_000))
     world.turn((client, client.message(p.SUBMIT_JOB, job, b"subm")))
@@ -337,7 +327,7 @@ def test_a_lock_that_the_broker_refuses_is_as_one_that_is_taken(
 
 
 def test_who_only_overheard_a_job_can_neither_end_its_run_nor_open_its_locks(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
+    one, two = world.broadcaster(), world.broadcaster()
     world.peer().submit("f", "n")
     mine, heard = one.assigned()[0], two.assigned()[0]
     assert one.acquire(mine, "l")

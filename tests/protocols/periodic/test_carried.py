@@ -7,9 +7,9 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.periodic import admin_commands, text
-from tests.protocols.periodic.puppet import Puppet, World
+from tests.protocols.periodic.puppet import World
 from tests.support import periodic as p
-from tests.support.periodic import DOC, SEPARATOR, packed, str8
+from tests.support.periodic import DOC, SEPARATOR, packed
 
 SMALL = 10_000
 
@@ -122,13 +122,7 @@ def test_a_job_that_is_too_large_for_a_workers_dialect_is_for_another(dialect: s
 
 @pytest.mark.usefixtures("small_json")
 def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others(world: World) -> None:
-    workers: list[Puppet] = []
-    for _ in range(2):
-        worker = world.worker()
-        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-        worker.say(p.GRAB_JOB)
-        worker.heard()
-        workers.append(worker)
+    workers = [world.broadcaster() for _ in range(2)]
     workers[0].conversation.dialect = text.DocDialect()
     world.peer().submit("f", "n", bytes(SMALL + 1))
     assert len(workers[1].assigned()) <= 1

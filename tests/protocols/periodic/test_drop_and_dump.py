@@ -54,8 +54,7 @@ def test_what_is_submitted_behind_a_drop_is_kept(world: World, client: Puppet) -
 def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
     world = World(limits=SMALL)
     client, other = world.peer(), world.peer()
-    for number in range(9):
-        client.submit("f", f"n{number}")
+    client.submit_many(9)
     world.turn((client, client.message(p.DROP_FUNC, str8("f"), b"drop")))
     job = packed("f", "new", at=NOW_S + 9)
     world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
@@ -120,8 +119,7 @@ def test_a_load_cut_short_keeps_what_was_whole(world: World, client: Puppet, cou
 def test_a_dump_that_fits_into_no_frame_is_refused() -> None:
     world = World(limits=Limits(frame_bytes_max=20_000, body_bytes_max=20_000))
     client = world.peer()
-    for number in range(5):
-        client.submit("f", f"n{number}", b"x" * 5_000)
+    client.submit_many(5, b"x" * 5_000)
     assert client.word(p.DUMP) == p.UNKNOWN
     client.word(p.REMOVE_JOB, str8("f") + str8("n0"))
     client.word(p.REMOVE_JOB, str8("f") + str8("n1"))
@@ -132,8 +130,7 @@ def test_who_leaves_during_a_drop_or_a_dump_harms_nobody() -> None:
     for command, args in ((p.DUMP, b""), (p.DROP_FUNC, str8("f"))):
         world = World(limits=SMALL)
         client = world.peer()
-        for number in range(9):
-            client.submit("f", f"n{number}")
+        client.submit_many(9)
         world.turn((client, client.message(command, args, b"long")))
         client.hang_up()
         world.run()

@@ -244,8 +244,7 @@ def test_a_worker_runs_what_it_is_given(world: World, family: type[Family]) -> N
     worker = family(world, "f")
     live(world, 2_000, worker)
     client = world.peer()
-    for number in range(20):
-        client.submit("f", f"n{number}", b"w")
+    client.submit_many(20, b"w")
     live(world, 5_000, worker)
     assert sorted(job.name for job in worker.ran) == sorted(f"n{n}" for n in range(20))
     assert (worker.dead, world.jobs()) == ("", [])
@@ -296,8 +295,7 @@ def test_all_of_them_share_one_function(world: World) -> None:
     workers = [family(world, "f") for family in MODERN]
     live(world, 3_000, *workers)
     client = world.peer()
-    for number in range(100):
-        client.submit("f", f"n{number}")
+    client.submit_many(100)
     live(world, 5_000, *workers)
     assert sum(len(worker.ran) for worker in workers) == 100
     assert all(worker.ran for worker in workers)

@@ -27,8 +27,7 @@ def test_a_grab_waits_and_is_met_under_its_own_id(world: World, dialect: str) ->
 def test_the_last_id_is_used_first(world: World, worker: Puppet) -> None:
     ids = [worker.say(p.GRAB_JOB) for _ in range(3)]
     worker.heard()
-    for number in range(3):
-        world.peer().submit("f", f"n{number}")
+    world.peer().submit_many(3)
     assert [m.msgid for m in worker.heard()] == ids[::-1]
 
 
@@ -38,8 +37,7 @@ def test_a_storm_of_grabs_gets_bounded_answers_and_one_job(world: World, worker:
         worker.send(worker.message(p.GRAB_JOB, b"", b"slot") * 10)
         world.pass_time(10, step=10)
     assert worker.words() == [p.SUCCESS]
-    for number in range(3):
-        world.peer().submit("f", f"n{number}")
+    world.peer().submit_many(3)
     assert worker.words() == [p.JOB_ASSIGN]
     world.pass_time(10_000)
     assert worker.words() == [p.SUCCESS], "the GRAB_JOBs said again are answered once"
@@ -62,8 +60,7 @@ def test_jobs_go_around_among_workers(world: World) -> None:
             worker.say(p.GRAB_JOB)
         worker.heard()
     client = world.peer()
-    for number in range(6):
-        client.submit("f", f"n{number}")
+    client.submit_many(6)
     assert [len(worker.assigned()) for worker in workers] == [2, 2, 2]
 
 
@@ -134,8 +131,7 @@ def test_a_worker_that_asks_again_when_answered_is_given_jobs(world: World) -> N
     node = NodeSlot(world.worker("f"))
     node.live(3_000)
     client = world.peer()
-    for number in range(5):
-        client.submit("f", f"n{number}")
+    client.submit_many(5)
     node.live(3_000)
     assert node.ran == [f"n{number}" for number in range(5)]
     assert world.jobs() == []

@@ -96,8 +96,7 @@ def test_a_job_waits_for_its_time(world: World, dialect: str) -> None:
 @pytest.mark.parametrize("at", [-1, -(1 << 63), (1 << 63) - 1, 253_402_300_800])
 def test_any_moment_can_be_said(world: World, at: int) -> None:
     assert world.peer().offer("f", "n", at=at) == p.SUCCESS
-    (job,) = world.jobs()
-    assert job.state is (State.READY if at < 0 else State.WAITING)
+    assert world.job().state is (State.READY if at < 0 else State.WAITING)
     assert world.peer().status()["f"][1] == 1
 
 
@@ -138,8 +137,7 @@ def test_after_ten_unclean_ends_a_job_is_dead(world: World) -> None:
         worker.grab()
         worker.hang_up()
         world.pass_time(1_100)
-    (job,) = world.jobs()
-    assert job.state is State.DEAD
+    assert world.job().state is State.DEAD
 
 
 def test_a_run_ends_with_its_timeout_and_the_job_is_run_again(world: World) -> None:
@@ -193,7 +191,7 @@ def test_work_done_after_the_timeout_counts_while_nobody_else_has_the_job(world:
     client.submit("f", "n", timeout=1)
     job = worker.grab()
     world.pass_time(2_200)
-    assert world.jobs()[0].state is not State.LEASED
+    assert world.job().state is not State.LEASED
     worker.done(job)
     assert world.jobs() == []
 
@@ -259,8 +257,7 @@ def test_a_delay_of_any_length_can_be_said(world: World, client: Puppet, worker:
 def test_remove_ends_a_job_wherever_it_is(dialect: str) -> None:
     world = World(limits=Limits(window_jobs=4, supply_jobs=2))
     client, worker = world.peer(dialect), world.worker("f", dialect=dialect)
-    for number in range(9):
-        client.submit("f", f"n{number}")
+    client.submit_many(9)
     client.submit("f", "later", at=NOW_S + 99)
     running = worker.grab()
     for name in ("n0", "n3", "n8", "later", "never"):
@@ -342,7 +339,7 @@ def test_a_later_step_changes_nothing_of_a_strangers_job(world: World, worker: P
     new = NewJob("f", "f", b"", Policy(), "j1", extra=b"theirs")
     world.broker.submit(new, world.now)
     worker.later(worker.grab(), 0, 5)
-    assert world.jobs()[0].extra == b"theirs"
+    assert world.job().extra == b"theirs"
     assert worker.grab().count == 0
 
 

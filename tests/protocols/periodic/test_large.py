@@ -105,11 +105,7 @@ def test_a_large_workload_arrives_whole(world: World, dialect: str, size: int) -
 
 
 def test_a_broadcast_of_a_large_job_is_one_copy(world: World) -> None:
-    workers = [world.connect().register(p.WORKER) for _ in range(3)]
-    for worker in workers:
-        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-        worker.say(p.GRAB_JOB)
-        worker.heard()
+    workers = [world.broadcaster() for _ in range(3)]
     client = world.peer()
     job = packed("f", "n", bytes(BULK_BYTES))
     world.turn((client, client.message(p.SUBMIT_JOB, job, b"subm")))
@@ -118,11 +114,7 @@ def test_a_broadcast_of_a_large_job_is_one_copy(world: World) -> None:
 
 
 def test_a_job_of_another_protocol_for_all_workers_is_written_once(world: World) -> None:
-    workers = [world.connect().register(p.WORKER) for _ in range(3)]
-    for worker in workers:
-        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-        worker.say(p.GRAB_JOB)
-        worker.heard()
+    workers = [world.broadcaster() for _ in range(3)]
     text = b"w" * BULK_BYTES
     world.broker.submit(NewJob("f", "f", b'["%b"]' % text, Policy(), media=JSON_ARGS), world.now)
     world.engine.deliver(world.now)
@@ -261,8 +253,7 @@ def test_a_dump_in_the_dialect_of_2018_is_what_a_load_takes() -> None:
 def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
     world = World(limits=Limits(frame_bytes_max=100_000))
     client = world.peer()
-    for number in range(8):
-        client.submit("f", f"n{number}", bytes(8_000))
+    client.submit_many(8, bytes(8_000))
     world.service.dump_bytes = 50_000  # what another has gathered
     assert (client.word(p.DUMP), world.service.dump_bytes) == (p.UNKNOWN, 50_000)
     world.service.dump_bytes = 0
@@ -306,8 +297,7 @@ def offering(world: World, dialect: str) -> Puppet:
 def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size: int) -> None:
     worker, client = offering(world, dialect), world.peer()
     count = 4_000_000 // size
-    for number in range(count):
-        client.submit("f", f"n{number}", b"w" * size)
+    client.submit_many(count, b"w" * size)
     world.turn((worker, grabs(worker)))
     said = sum(map(len, worker.link.out))
     assert size < said < world.limits.output_soft_bytes + 2 * size
@@ -334,8 +324,7 @@ def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.Monk
     waiting, exact = workers[0], workers[1]
     waiting.say(p.GRAB_JOB)
     exact.conversation.follows_document = True
-    for number in range(20):
-        client.submit("f", f"n{number}", b"\1" * 50_000)
+    client.submit_many(20, b"\1" * 50_000)
     for worker in workers[1:]:
         world.engine.received(worker.link, grabs(worker)[:100])
     before = world.broker.leases.count

@@ -21,8 +21,7 @@ SMALL = Limits(window_jobs=4, supply_jobs=2)
 def test_status_counts_every_job_from_where_every_tool_counts_it() -> None:
     world = World(limits=SMALL)
     client, worker = world.peer(), world.worker("f", "idle")
-    for number in range(9):
-        client.submit("f", f"n{number}")
+    client.submit_many(9)
     for number in range(9):
         client.submit("later", f"n{number}", at=NOW_S + 10 + number)
     worker.grab()

@@ -8,16 +8,8 @@ from tests.support.periodic import packed, str8
 # -- broadcast ----------------------------------------------------------------------------------------
 
 
-def broadcaster(world: World) -> Puppet:
-    worker = world.worker()
-    worker.say(p.BROADCAST, str8("f"))
-    worker.say(p.GRAB_JOB)
-    worker.heard()
-    return worker
-
-
 def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(world: World) -> None:
-    one, two, three = (broadcaster(world) for _ in range(3))
+    one, two, three = (world.broadcaster() for _ in range(3))
     idle = world.worker()
     idle.say(p.BROADCAST, str8("f"))
     idle.heard()
@@ -33,7 +25,7 @@ def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(wo
 
 
 def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.peer()
+    one, two, client = world.broadcaster(), world.broadcaster(), world.peer()
     client.submit("f", "n")
     assert [len(w.assigned()) for w in (one, two)] == [1, 1]
     client.submit("f", "m")
@@ -44,7 +36,7 @@ def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
 
 
 def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.peer()
+    one, two, client = world.broadcaster(), world.broadcaster(), world.peer()
     client.run_job("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.done(jobs[1], b"two")
@@ -53,7 +45,7 @@ def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> Non
 
 
 def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
+    one, two = world.broadcaster(), world.broadcaster()
     world.peer().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.fail(jobs[1])
@@ -65,7 +57,7 @@ def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off(world: World
 
 
 def test_a_word_about_an_earlier_broadcast_changes_nothing(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
+    one, two = world.broadcaster(), world.broadcaster()
     world.peer().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     one.fail(jobs[0])
@@ -78,7 +70,7 @@ def test_a_word_about_an_earlier_broadcast_changes_nothing(world: World) -> None
 
 
 def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
+    one, two = world.broadcaster(), world.broadcaster()
     world.peer().submit("f", "n", timeout=1)
     one.assigned()
     (job,) = two.assigned()
@@ -96,13 +88,13 @@ def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either(world: Wo
 def test_ordinary_workers_of_the_function_have_a_job_alone(world: World, worker: Puppet) -> None:
     worker.say(p.GRAB_JOB)
     worker.heard()
-    cast = broadcaster(world)
+    cast = world.broadcaster()
     world.peer().submit("f", "n")
     assert [len(w.assigned()) for w in (worker, cast)] == [1, 0]
 
 
 def test_nothing_is_left_of_workers_that_are_gone(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
+    one, two = world.broadcaster(), world.broadcaster()
     one.hang_up()
     two.say(p.CANT_DO, str8("f"))
     assert not world.service.broadcasts
@@ -111,7 +103,7 @@ def test_nothing_is_left_of_workers_that_are_gone(world: World) -> None:
 
 
 def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.peer()
+    one, two, client = world.broadcaster(), world.broadcaster(), world.peer()
     for number in range(9_000):
         client.send(client.message(p.SUBMIT_JOB, packed("f", f"n{number}"), b"subm"))
         (job,) = one.assigned()
@@ -128,8 +120,7 @@ def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> No
 
 def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again(world: World) -> None:
     client, worker = world.peer(), world.worker("f")
-    for number in range(4):
-        client.submit("f", f"n{number}")
+    client.submit_many(4)
     jobs = [worker.grab() for _ in range(4)]
     assert [worker.acquire(job, "l", 2) for job in jobs] == [True, True, False, False]
     assert client.status()["f"][1:4] == [4, 2, 2], "jobs, running, locked"
