@@ -109,13 +109,11 @@ class AnyWorld(Generic[P]):
             self.engine.received(puppet.link, data)
         self.engine.turn(self.now)
 
-    def turns(self) -> Iterator[int]:
-        """One turn after the other, numbered from 1, until there is nothing to act on."""
-        count = 0
+    def turns(self) -> Iterator[None]:
+        """One turn after the other until there is nothing to act on; between two, look at the links."""
         while self.engine.has_input():
             self.turn()
-            count += 1
-            yield count
+            yield
             self.listen()
 
     def share(self, link: Link, data: bytes = b"") -> bool:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from franca.protocols.eventmq import admin_commands
-from tests.protocols.eventmq.puppet import Puppet, World
+from tests.protocols.eventmq.puppet import World
 from tests.support.eventmq import message
 
 
@@ -71,14 +71,12 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def begin(world: World, asker: Puppet, command: bytes = b"STATUS") -> None:
-    """Ask, and let one turn pass."""
-    world.turn((asker, message(command, b"admin:1")))
+STATUS = message(b"STATUS", b"admin:1")
 
 
 def test_a_long_answer_takes_several_turns_and_then_what_follows_is_heard(busy: World) -> None:
     asker, other = busy.peer(), busy.peer()
-    busy.turn((asker, message(b"STATUS", b"i") * 2))
+    busy.turn((asker, STATUS * 2))
     assert not asker.link.out
     other.say("INFORM", "", "worker")
     assert len(other.heard()) == 2
@@ -92,15 +90,10 @@ def test_answers_are_made_one_after_the_other(busy: World, command: bytes) -> No
     for number in range(30):
         busy.worker((10, f"q{number}"), identity=b"w%d" % number)
     askers = [busy.peer() for _ in range(5)]
-    turns = 0
     for asker in askers:
-        begin(busy, asker, command)
-        turns += 1
-    while busy.service.listings:
-        busy.engine.turn(busy.now)
-        turns += 1
-        assert turns < 100
-    assert turns > 5
+        busy.turn((asker, message(command, b"admin:1")))
+    turns = list(busy.turns())
+    assert 5 < len(askers) + len(turns) < 100
     busy.run()
     (answer, *others) = [m[4] for asker in askers for m in asker.heard()]
     assert others == [answer] * 4
@@ -108,8 +101,8 @@ def test_answers_are_made_one_after_the_other(busy: World, command: bytes) -> No
 
 def test_who_leaves_before_the_answer_holds_up_nobody(busy: World) -> None:
     gone, other = busy.peer(), busy.peer()
-    begin(busy, gone)
-    begin(busy, other)
+    busy.turn((gone, STATUS))
+    busy.turn((other, STATUS))
     gone.link.close()
     busy.run()
     assert (len(other.heard()), busy.service.listings) == (1, {})
@@ -117,9 +110,9 @@ def test_who_leaves_before_the_answer_holds_up_nobody(busy: World) -> None:
 
 def test_who_cannot_go_on_is_overtaken(busy: World) -> None:
     stuck, other = busy.peer(), busy.peer()
-    begin(busy, stuck)
+    busy.turn((stuck, STATUS))
     busy.engine.hold_back(stuck.link)
-    begin(busy, other)
+    busy.turn((other, STATUS))
     for _ in range(20):
         busy.engine.turn(busy.now)
     assert not other.link.out

@@ -272,7 +272,7 @@ def test_without_room_on_the_disk_requests_wait_and_none_is_lost(world: World) -
     client.request(b"1")
     client.request(b"2")
     assert world.jobs() == []
-    other.say("READY")
+    other.ready()
     world.pass_time(1_000, other)
     assert world.jobs() == []
     world.broker.refusing_new = False
@@ -324,7 +324,7 @@ def test_a_job_without_a_name_is_known_by_its_number(world: World) -> None:
 def test_a_queue_whose_name_is_not_utf8_is_one_queue(world: World) -> None:
     worker, client = world.peer(), world.peer()
     worker.say("INFORM", b"[[10, '\xff\xfe']]", "worker")
-    worker.say("READY")
+    worker.ready()
     client.request(call(), queue=b"\xff\xfe")
     assert world.job().queue == text_of(b"\xff\xfe")
     assert worker.take().queue == b"\xff\xfe"
@@ -349,4 +349,4 @@ def test_a_very_long_message_is_handed_on_unread(monkeypatch: pytest.MonkeyPatch
         (found,) = [job for job in world.jobs() if job.body == body]
         assert (found.kind, found.media, found.policy.max_losses) == (name, BYTES, 2)
         assert worker.take().body == body
-        worker.say("READY")
+        worker.ready()

@@ -102,7 +102,7 @@ def test_kept_results_are_bounded_and_one_of_any_size_is_kept() -> None:
         worker.done(worker.take(), b"x" * (5_000 if number == 9 else 10))
         assert world.service.results.kept_bytes <= 10_000
     assert world.service.results.dropped > 0
-    assert len(world.peer(identity=b"9").link.conversation.service.results._backlogs) > 0  # type: ignore[attr-defined]
+    assert len(world.peer(identity=b"9").conversation.service.results._backlogs) > 0
 
 
 @pytest.mark.parametrize(("headers", "state"), [("reply-requested", State.DEAD), ("", None)])

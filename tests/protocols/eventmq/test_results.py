@@ -86,7 +86,7 @@ def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() 
     worker = world.worker()
     order = []
     for _ in range(20):
-        worker.say("READY")
+        worker.ready()
         given = worker.take()
         order.append(int(given.body))
         worker.done(given, ready=False)
@@ -111,17 +111,17 @@ def test_a_request_cancelled_before_it_ran_is_an_error_to_who_waits(world: World
 
 def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken(world: World) -> None:
     worker, client = world.worker(slots=3), world.peer()
-    assert client.link.conversation.drops
+    assert client.conversation.drops
     client.link.full = True
     for body in ("1", "2", "3", "4"):
         client.request(body)
     assert len(worker.given()) == 3
     assert client.words() == []
-    worker.say("READY")
+    worker.ready()
     assert client.words() == []
     client.link.full = False
     client.request("5")
-    worker.say("READY")
+    worker.ready()
     assert len(client.words()) == 1
 
 
@@ -156,7 +156,7 @@ def test_and_not_for_ever(world: World, worker: Puppet, client: Puppet) -> None:
 
 
 def test_a_worker_that_does_not_read_is_held_back_like_anybody(worker: Puppet) -> None:
-    assert not worker.link.conversation.drops
+    assert not worker.conversation.drops
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def test_a_scheduler_that_connects_is_obeyed_and_hears_of_unschedules(world: Wor
 
 def test_a_scheduler_takes_no_jobs(world: World) -> None:
     scheduler = world.worker(role="scheduler")
-    scheduler.say("READY")
+    scheduler.ready()
     world.peer().request()
     assert scheduler.given() == []
 

@@ -54,8 +54,7 @@ def test_after_the_answer_it_may_speak_either(world: World) -> None:
 )
 def test_a_listener_may_be_told_the_dialect(dialect: str, answer: bytes | None) -> None:
     world = World(dialect=dialect)
-    client = world.connect(DOC)
-    client.send(b"\0REQ\0\0\0\1\1")
+    client = world.peer(DOC)
     heard = client.bytes_heard()
     assert heard == answer if answer is not None else len(heard) == 12
     assert client.conversation.dialect.name == dialect
@@ -64,8 +63,7 @@ def test_a_listener_may_be_told_the_dialect(dialect: str, answer: bytes | None) 
 
 def test_a_listener_may_serve_nothing_without_crcs() -> None:
     world = World(dialect="crc")
-    client = world.connect(DOC)
-    client.send(b"\0REQ\0\0\0\1\1")
+    client = world.peer(DOC)
     assert client.is_hung_up
     assert world.peer().word(p.PING) == p.PONG
 
@@ -112,10 +110,8 @@ def test_npms_workers_are_given_their_first_job_as_it_was_written(
 
 def test_a_life_in_fields_of_text() -> None:
     world = World(dialect="text")
-    client, worker = world.connect(DOC), world.connect(DOC)
-    for peer, kind in ((client, 1), (worker, 2)):
-        peer.send(bytes([0, *b"REQ", 0, 0, 0, 1, kind]))
-        assert peer.take_payload() == b"OK"
+    client, worker = world.peer(DOC), world.connect(DOC).register(p.WORKER)
+    assert client.take_payload() == worker.take_payload() == b"OK"
     fields = (b"f", b"n", b"%d" % (NOW_S - 9), b"3", b"work\0\1load")
     assert client.word(p.SUBMIT_JOB, SEPARATOR.join(fields)) == p.SUCCESS
     worker.say(p.CAN_DO, b"f")
@@ -134,8 +130,7 @@ def test_a_life_in_fields_of_text() -> None:
 
 def test_dump_and_load_in_fields_of_text() -> None:
     world = World(dialect="text")
-    client = world.connect(DOC)
-    client.send(b"\0REQ\0\0\0\1\1")
+    client = world.peer(DOC)
     client.bytes_heard()
     for name in (b"a", b"b"):
         assert client.word(p.SUBMIT_JOB, SEPARATOR.join((b"func", name))) == p.SUCCESS
@@ -151,9 +146,8 @@ def test_dump_and_load_in_fields_of_text() -> None:
 
 
 def binary_pair(world: World) -> tuple[Puppet, Puppet]:
-    client, worker = world.connect(BIN), world.connect(BIN)
-    for peer, kind in ((client, 1), (worker, 2)):
-        peer.send(bytes([0, *b"REQ", 0, 0, 0, 1, kind]))
+    client, worker = world.peer(BIN), world.connect(BIN).register(p.WORKER)
+    for peer in (client, worker):
         peer.bytes_heard()
     return client, worker
 
@@ -180,9 +174,9 @@ def test_a_life_in_the_dialect_of_2018(dialect: str) -> None:
 def test_a_job_with_a_version_is_read_too() -> None:
     world = World(dialect="bin")
     client, _ = binary_pair(world)
-    assert client.word(p.SUBMIT_JOB, p.packed("f", "n", b"w", count=3, timeout=4)) == p.SUCCESS
-    assert client.word(p.SUBMIT_JOB, p.packed("f", "m", b"w", timeout=4)) == p.SUCCESS
-    assert client.word(p.SUBMIT_JOB, p.packed("f", "l", b"w")) == p.SUCCESS
+    client.submit("f", "n", b"w", count=3, timeout=4)
+    client.submit("f", "m", b"w", timeout=4)
+    client.submit("f", "l", b"w")
     for cut in (b"", str8("f"), str8("f") + str8("n") + b"\0\0"):
         assert client.word(p.SUBMIT_JOB, cut) == p.UNKNOWN
     assert len(world.jobs()) == 3

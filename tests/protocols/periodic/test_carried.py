@@ -9,7 +9,7 @@ from franca.core.model import State
 from franca.protocols.periodic import admin_commands, text
 from tests.protocols.periodic.puppet import World
 from tests.support import periodic as p
-from tests.support.periodic import DOC, SEPARATOR, packed
+from tests.support.periodic import DOC, SEPARATOR
 
 SMALL = 10_000
 
@@ -142,4 +142,4 @@ def test_a_load_of_long_json_is_taken_in_by_its_bytes(monkeypatch: pytest.Monkey
     assert world.broker.totals.pushed == 2
     world.run()
     assert len(world.jobs()) == 20
-    assert world.peer().word(p.SUBMIT_JOB, packed("f", "n")) == p.SUCCESS
+    world.peer().submit()

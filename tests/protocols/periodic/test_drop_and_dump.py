@@ -8,7 +8,7 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import listed, packed, str8, unpacked
+from tests.support.periodic import listed, packed, str8
 
 SMALL = Limits(window_jobs=4, supply_jobs=2)
 
@@ -23,7 +23,7 @@ def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
         client.submit("f", f"n{number}")
         client.submit("f", f"l{number}", at=NOW_S + 99)
         client.submit("kept", f"n{number}")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    client.drop("f")
     assert {job.queue for job in world.jobs()} == {"kept"}
     assert set(client.status()) == {"kept"}
     world.crash()
@@ -32,7 +32,7 @@ def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
 
 def test_a_function_that_runs_is_not_dropped(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    client.drop("f")
     worker.grab()
     worker.say(p.CANT_DO, str8("f"))
     client.submit("f", "m")
@@ -65,17 +65,6 @@ def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
 # -- dump and load --------------------------------------------------------------------------------
 
 
-def dumped(client: Puppet) -> list[bytes]:
-    data = client.ask(p.DUMP).data
-    at, found = 8, []
-    for _ in range(int.from_bytes(data[:8])):
-        start = at
-        _, at = unpacked(data, start)
-        found.append(data[start:at])
-    assert at == len(data)
-    return found
-
-
 def test_a_dump_is_what_a_load_takes() -> None:
     world = World(limits=SMALL)
     client, worker = world.peer(), world.worker("f")
@@ -85,13 +74,12 @@ def test_a_dump_is_what_a_load_takes() -> None:
     client.submit("f", "runs", b"x", timeout=77)
     worker.grab()
     world.broker.submit(NewJob("strangers", "k", b"", Policy()), world.now)
-    everything = dumped(client)
+    everything = client.dump()
     assert everything == [*jobs, packed("f", "runs", b"x", timeout=77)]
 
     other = World()
-    args = listed(everything)
-    assert other.peer().word(p.LOAD, args) == p.SUCCESS
-    assert (dumped(other.peer()), other.jobs(State.LEASED)) == (everything, [])
+    other.peer().load(everything)
+    assert (other.peer().dump(), other.jobs(State.LEASED)) == (everything, [])
 
 
 def test_a_large_load_takes_many_turns_and_is_answered_once(client: Puppet, world: World) -> None:
@@ -121,9 +109,9 @@ def test_a_dump_that_fits_into_no_frame_is_refused() -> None:
     client = world.peer()
     client.submit_many(5, b"x" * 5_000)
     assert client.word(p.DUMP) == p.UNKNOWN
-    client.word(p.REMOVE_JOB, str8("f") + str8("n0"))
-    client.word(p.REMOVE_JOB, str8("f") + str8("n1"))
-    assert len(dumped(client)) == 3
+    client.remove("f", "n0")
+    client.remove("f", "n1")
+    assert len(client.dump()) == 3
 
 
 def test_who_leaves_during_a_drop_or_a_dump_harms_nobody() -> None:

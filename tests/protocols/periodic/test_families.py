@@ -106,12 +106,12 @@ class Node(Family):
     """node-periodic 1.6.1: pings first; asks again at once whenever an answer is no job; throws if
     an answer is for nobody; acknowledges what it is given."""
 
+    greets = True
+
     def begin(self) -> None:
         self._awaited: set[bytes] = set()
-        self.greet()
-
-    def greet(self) -> None:
-        self.say(p.PING)
+        if self.greets:
+            self.say(p.PING)
 
     def next_id(self) -> bytes:
         self._numbers += 1
@@ -148,8 +148,7 @@ class OldNode(Node):
 class OlderNode(OldNode):
     """node-periodic before 1.5: the same, and the first word is a function."""
 
-    def greet(self) -> None:
-        pass
+    greets = False
 
 
 class Go(Family):
@@ -289,6 +288,17 @@ def test_a_worker_that_fails_and_puts_off(family: type[Family]) -> None:
     world.peer().submit("f", "n")
     live(world, 15_000, worker)
     assert ([job.count for job in worker.ran], worker.dead, world.jobs()) == ([0, 0, 1], "", [])
+
+
+def test_a_slot_of_node_asks_about_once_a_second_and_is_given_jobs(world: World) -> None:
+    """Every answer that is no job triggers its next GRAB_JOB; and a timer does, every second."""
+    worker = Node(world, "f", 1)
+    live(world, 60_000, worker, step=10)
+    assert worker.grabs <= 80, "about one a second by its timer, and one for each late answer"
+    world.peer().submit_many(5)
+    live(world, 3_000, worker, step=10)
+    assert [job.name for job in worker.ran] == [f"n{number}" for number in range(5)]
+    assert (worker.dead, world.jobs()) == ("", [])
 
 
 def test_all_of_them_share_one_function(world: World) -> None:

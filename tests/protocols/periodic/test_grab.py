@@ -120,55 +120,6 @@ def test_a_grab_is_answered_within_ten_seconds(world: World, worker: Puppet) -> 
         assert worker.words() == [p.SUCCESS]
 
 
-def test_a_worker_that_asks_again_when_answered_does_not_run_hot(world: World) -> None:
-    """Node: every answer that is no job triggers the next GRAB_JOB; and a timer does, every second."""
-    node = NodeSlot(world.worker("f"))
-    node.live(60_000)
-    assert node.grabs <= 80, "about one a second by its own timer, and one for each late answer"
-
-
-def test_a_worker_that_asks_again_when_answered_is_given_jobs(world: World) -> None:
-    node = NodeSlot(world.worker("f"))
-    node.live(3_000)
-    client = world.peer()
-    client.submit_many(5)
-    node.live(3_000)
-    assert node.ran == [f"n{number}" for number in range(5)]
-    assert world.jobs() == []
-
-
-class NodeSlot:
-    """One slot of the worker that asks again whenever an answer is no job."""
-
-    def __init__(self, peer: Puppet) -> None:
-        self._peer = peer
-        self._world = peer.world
-        self._next_at = self._world.now
-        self.grabs = 0
-        self.ran: list[str] = []
-
-    def live(self, ms: int) -> None:
-        end = self._world.now + ms
-        while self._world.now < end:
-            if self._world.now >= self._next_at:
-                self._grab()
-            for message in self._peer.heard():
-                if message.msgid != b"slot":
-                    continue
-                if message.command == p.JOB_ASSIGN:
-                    job = self._peer.job_in(message)
-                    self.ran.append(job.name)
-                    self._peer.say(p.JOB_ASSIGNED, msgid=b"slot")
-                    self._peer.done(job)
-                self._grab()
-            self._world.pass_time(10, step=10)
-
-    def _grab(self) -> None:
-        self.grabs += 1
-        self._next_at = self._world.now + 1_000
-        self._peer.say(p.GRAB_JOB, msgid=b"slot")
-
-
 def test_a_worker_that_registered_as_a_client_is_never_answered_its_grabs(world: World) -> None:
     """Go: it works as a client, never reads these answers and dies of the eleventh."""
     worker = world.peer()

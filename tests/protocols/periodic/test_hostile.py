@@ -122,20 +122,16 @@ def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.Monke
     assert cuts <= 3
 
 
-def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
-    world = World(limits=Limits(turn_messages=10))
+@pytest.mark.parametrize(("command", "times", "at_once"), [(p.PING, 95, 10), (p.STATUS, 20, 1)])
+def test_a_flood_takes_its_share_of_a_turn_and_a_list_a_turn_of_its_own(
+    command: int, times: int, at_once: int
+) -> None:
+    world = World(Limits(turn_messages=10))
     peer = world.peer()
-    world.turn((peer, peer.message(p.PING, b"", b"ping") * 95))
-    assert world.service.commands == 10
+    world.turn((peer, peer.message(command, b"", b"many") * times))
+    assert world.service.commands == at_once
     world.run()
-    assert len(peer.heard()) == 95
-
-
-def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
-    world.turn((peer, peer.message(p.STATUS, b"", b"list") * 20))
-    assert world.service.commands == 1
-    world.run()
-    assert len(peer.heard()) == 20
+    assert len(peer.heard()) == times
 
 
 def test_functions_and_names_are_bounded(world: World) -> None:

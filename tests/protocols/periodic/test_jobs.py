@@ -43,8 +43,8 @@ def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(world: World, dial
     client, worker = world.peer(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", b"old")
     old = worker.grab()
-    assert client.offer("f", "n", b"new") == p.SUCCESS
-    assert client.offer("f", "n", b"newest") == p.SUCCESS
+    client.submit("f", "n", b"new")
+    client.submit("f", "n", b"newest")
     worker.say(p.GRAB_JOB)
     assert worker.assigned() == []
     worker.done(old)
@@ -71,7 +71,7 @@ def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> No
     client, worker = world.peer(), world.worker("f")
     client.submit("f", "n", b"old")
     job = worker.grab()
-    assert client.offer("f", "n", b"new") == p.SUCCESS
+    client.submit("f", "n", b"new")
     worker.done(job)
     worker.heard()
     worker.say(p.GRAB_JOB)
@@ -95,7 +95,7 @@ def test_a_job_waits_for_its_time(world: World, dialect: str) -> None:
 
 @pytest.mark.parametrize("at", [-1, -(1 << 63), (1 << 63) - 1, 253_402_300_800])
 def test_any_moment_can_be_said(world: World, at: int) -> None:
-    assert world.peer().offer("f", "n", at=at) == p.SUCCESS
+    world.peer().submit("f", "n", at=at)
     assert world.job().state is (State.READY if at < 0 else State.WAITING)
     assert world.peer().status()["f"][1] == 1
 
@@ -292,7 +292,7 @@ def test_a_job_that_is_too_large_is_refused_and_the_connection_goes_on() -> None
     world = World(limits=Limits(body_bytes_max=100))
     client = world.peer()
     assert client.offer("f", "n", b"x" * 101) == p.UNKNOWN
-    assert client.offer("f", "n", b"x" * 100) == p.SUCCESS
+    client.submit("f", "n", b"x" * 100)
 
 
 def test_a_full_disk_refuses_jobs_and_lets_running_ones_end(world: World) -> None:

@@ -127,7 +127,7 @@ def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere(world: W
     client.submit("f", "n", b"w" * BULK_BYTES)
     assert worker.grab().name == "n"
     [job] = world.jobs(State.LEASED)
-    assert client.word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
+    client.remove()
     world.pass_time(200)
     referred_to = sys.getrefcount(job)
     worker.hang_up()
@@ -225,7 +225,7 @@ def test_who_leaves_during_a_listing_harms_nobody() -> None:
 
 def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump(world: World) -> None:
     old = world.peer(DOC)
-    assert old.offer("f" * 300, "n") == p.SUCCESS
+    old.submit("f" * 300, "n")
     client = world.peer()
     assert (client.word(p.DUMP), client.is_hung_up) == (p.UNKNOWN, False)
     old.say(p.DUMP)

@@ -70,7 +70,7 @@ def test_whoever_waits_for_a_job_that_is_removed_is_told_so(world: World) -> Non
     one.run_job("f", "n")
     two.run_job("f", "n")
     worker.grab()
-    assert world.peer().word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
+    world.peer().remove()
     assert (result(one), result(two)) == (b"removed", b"removed")
 
 
@@ -249,6 +249,6 @@ def test_a_submit_is_kept_and_acknowledged_however_many_wait_for_jobs() -> None:
     client, worker = world.peer(), world.worker("f")
     client.say(p.RECV_DATA, packed("f", "n"))
     client.heard()
-    assert world.peer().word(p.SUBMIT_JOB, packed("f", "n")) == p.SUCCESS
+    world.peer().submit()
     worker.done(worker.grab())
     assert data(client) == [b"EOF"]

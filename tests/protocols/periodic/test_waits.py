@@ -11,7 +11,7 @@ from franca.protocols.periodic import alarms, client_commands, service
 from franca.protocols.periodic.client_commands import NAMESAKES_MAX
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed, str8
+from tests.support.periodic import packed
 
 MANY = NAMESAKES_MAX
 
@@ -311,4 +311,4 @@ def test_a_job_whose_wait_was_refused_is_not_taken_in(world: World) -> None:
     assert world.peer().word(p.RUN_JOB, packed("f", "n")) == p.UNKNOWN
     assert (world.peer().word(p.RECV_DATA, packed("f", "n")), world.jobs()) == (p.UNKNOWN, [])
     assert not world.service.streams
-    assert world.peer().word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
+    world.peer().remove()
