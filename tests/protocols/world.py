@@ -145,11 +145,11 @@ class AnyWorld(Generic[P]):
     # -- those who speak another protocol ----------------------------------------------------------
 
     def foreign_job(
-        self, queue: str, body: bytes = b"", media: str = "bytes", *, name: str = "their-job",
-        policy: Policy | None = None, **more: Any,
+        self, queue: str, body: bytes = b"", media: str = "bytes", *, kind: str = "kind",
+        name: str = "their-job", policy: Policy | None = None, **more: Any,
     ) -> Job:  # fmt: skip
         """A durable job of another protocol."""
-        new = NewJob(queue, "kind", body, policy or Policy(), name, media, **more)
+        new = NewJob(queue, kind, body, policy or Policy(), name, media, **more)
         job = self.broker.submit(new, self.now)
         self.run()
         return job

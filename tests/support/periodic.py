@@ -337,6 +337,16 @@ class Periodic(Speaker, Connection[Message]):
         self.say(GRAB_JOB, msgid=msgid)
         return self.next_job()
 
+    def try_grab(self) -> list[Assigned]:
+        """Ask for a job; those that have come then."""
+        self.say(GRAB_JOB)
+        return self.assigned()
+
+    def grab_many(self, count: int) -> None:
+        """So many GRAB_JOBs, with ids from `0000` on."""
+        for number in range(count):
+            self.say(GRAB_JOB, msgid=b"%04d" % number)
+
     def next_job(self) -> Assigned:
         """The next job that comes for any GRAB_JOB."""
         return self.job_in(self.next_of(lambda got: got.command == JOB_ASSIGN))

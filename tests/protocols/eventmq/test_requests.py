@@ -5,7 +5,7 @@ import json
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import NewJob, Policy
+from franca.core.model import Policy
 from franca.core.names import text_of
 from franca.protocols.bodies import BYTES
 from franca.protocols.eventmq import jobs as intake
@@ -177,21 +177,8 @@ def test_jobs_go_out_as_they_came_even_in_one_piece(world: World) -> None:
 
 def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
-    client.send(
-        zmtp.message(
-            [
-                b"\x00route",
-                b"r2",
-                b"",
-                VERSION,
-                b"REQUEST",
-                b"id",
-                b"default",
-                b"reply-requested",
-                b"x",
-            ]
-        )
-    )
+    request = [b"", VERSION, b"REQUEST", b"id", b"default", b"reply-requested", b"x"]
+    client.send(zmtp.message([b"\x00route", b"r2", *request]))
     worker.done(worker.take())
     begun, ended = client.heard()
     assert begun[:3] == ended[:3] == [b"\x00route", b"r2", b""]
@@ -242,25 +229,18 @@ def test_what_cannot_be_taken_is_counted_and_the_dialogue_goes_on(frames: list[b
     assert len(world.jobs()) == 1
 
 
-def test_who_wants_a_result_hears_why_there_is_none() -> None:
-    world = World(limits=Limits(body_bytes_max=100))
+@pytest.mark.parametrize("limits", [{}, {"frame_bytes_max": 150}])
+@pytest.mark.parametrize("size", [101, 151, 100_000])
+def test_what_is_too_large_is_noted_and_who_wants_a_result_hears_so(
+    size: int, limits: dict[str, int]
+) -> None:
+    world = World(Limits(body_bytes_max=100, **limits))
     client = world.peer()
-    msgid = client.request(b"x" * 101, headers="reply-requested").decode()
+    msgid = client.request(b"x" * size, headers="reply-requested").decode()
     ((word, error, of),) = client.words()
     assert (word, of) == ("REPLY", msgid)
     assert "at most 100" in json.loads(error)["error"]
-
-
-def test_what_is_too_large_is_noted_with_its_size() -> None:
-    world = World(limits=Limits(body_bytes_max=100, frame_bytes_max=150))
-    client = world.peer()
-    for size in (101, 151, 100_000):
-        msgid = client.request(b"x" * size, headers="reply-requested").decode()
-        ((word, error, of),) = client.words()
-        assert (word, of) == ("REPLY", msgid)
-        assert "at most 100" in json.loads(error)["error"]
-        assert str(size) in "".join(notice.reason for notice in world.engine.notices)
-        world.engine.notices.clear()
+    assert str(size) in "".join(notice.reason for notice in world.engine.notices)
 
 
 # -- without room ---------------------------------------------------------------------------------------
@@ -292,29 +272,19 @@ def test_a_client_that_leaves_while_it_waits_leaves_nothing(client: Puppet, worl
 # -- crossing -----------------------------------------------------------------------------------------------
 
 
-def test_a_job_of_another_protocol_is_shown_as_a_call(world: World) -> None:
-    new = NewJob(
-        "default", "os.path.basename", b'["/a/b"]', Policy(lease_ms=60_000), "jid-1", "json-args"
-    )
-    world.broker.submit(new, world.now)
-    worker = world.worker(slots=1)
+def test_a_job_of_another_protocol_is_shown_as_a_call(world: World, worker: Puppet) -> None:
+    policy = Policy(lease_ms=60_000)
+    world.foreign_job("default", b'["/a/b"]', "json-args", kind="os.path.basename", policy=policy)
     given = worker.take()
-    assert (given.msgid, given.queue) == (b"jid-1", b"default")
+    assert (given.msgid, given.queue) == (b"their-job", b"default")
     assert given.headers == b"timeout:60,reply-requested"
-    assert json.loads(given.body) == [
-        "run",
-        {
-            "callable": "basename", "path": "os.path", "args": ["/a/b"],
-            "kwargs": {}, "class_args": [], "class_kwargs": {},
-        },
-    ]  # fmt: skip
+    assert json.loads(given.body) == json.loads(call("os.path.basename", "/a/b"))
     worker.done(given, '{"value": "b"}')
     assert world.jobs() == []
 
 
-def test_a_job_without_a_name_is_known_by_its_number(world: World) -> None:
-    world.broker.submit(NewJob("default", "k", b"x", Policy()), world.now)
-    worker = world.worker(slots=1)
+def test_a_job_without_a_name_is_known_by_its_number(world: World, worker: Puppet) -> None:
+    world.foreign_job("default", b"x", name="")
     given = worker.take()
     assert given.msgid == b"job:1"
     worker.done(given)

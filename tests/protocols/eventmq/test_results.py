@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import Demand, OnHangUp, State
+from franca.core.model import State
 from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.eventmq import results
 from franca.protocols.eventmq.jobs import kind_of
@@ -67,13 +67,10 @@ def test_a_job_that_is_given_up_is_an_error_to_who_waits_for_it(world: World) ->
 def test_a_result_of_another_protocols_worker_is_a_value(world: World, client: Puppet) -> None:
     for result, heard in ((b"", "true"), (b"text", '{"value":"text"}'), (b"\xff", "base64")):
         client.request(call(), headers="reply-requested", msgid=b"id")
-        job = world.job()
-        session = world.broker.open_session("other", OnHangUp.KEEP, None)
-        world.broker.demand(Demand(session, ("default",)), world.now)
-        world.broker.finish(job, "other", result, world.now)
+        stranger = world.stranger_on("default")
+        world.broker.finish(world.job(), stranger.holder, result, world.now)
         world.run()
-        said = client.replies()[-1]
-        assert heard in said[0]
+        assert heard in client.replies()[-1][0]
 
 
 def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() -> None:
@@ -98,9 +95,7 @@ def test_a_request_cancelled_before_it_ran_is_an_error_to_who_waits(world: World
     waiter, other = world.peer(), world.peer()
     waiter.request(headers="reply-requested")
     other.request()
-    for job in list(world.broker.jobs.values()):
-        world.broker.cancel(job, world.now)
-    world.run()
+    world.cancel(*world.broker.jobs.values())
     ((error, _),) = waiter.replies()
     assert "cancelled" in error
     assert other.replies() == []
@@ -224,9 +219,8 @@ def test_a_large_result_of_another_protocol_is_written_once_for_all_who_wait_for
     msgid = first.request(headers="reply-requested")
     for other in others:
         other.request(headers="reply-requested", msgid=msgid)
-    session = world.broker.open_session("other", OnHangUp.KEEP, None)
-    world.broker.demand(Demand(session, ("default",)), world.now)
-    world.broker.finish(world.job(), "other", b"w" * 100_000, world.now)
+    stranger = world.stranger_on("default")
+    world.broker.finish(world.job(), stranger.holder, b"w" * 100_000, world.now)
     world.engine.deliver(world.now)
     large = [piece for other in others for piece in other.link.out if len(piece) > 100_000]
     assert (len(large), len({id(piece) for piece in large})) == (4, 1)

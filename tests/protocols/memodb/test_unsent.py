@@ -1,7 +1,7 @@
 """Peers that do not read: what waits for them is bounded, over all of them."""
 
 from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
-from tests.protocols.memodb.puppet import SECOND, Puppet, World
+from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
 from tests.support.memodb import stack
 from tests.support.memory import traced
@@ -69,16 +69,10 @@ def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
     world = World(unsent_bytes=10 * SIZE)
     worker = world.worker()
     small, large = deaf_client(world, worker, 1), deaf_client(world, worker, 8)
-    for _ in range(20):
-        world.pass_time(SECOND)
-        for beat in worker.heard():
-            worker.heartbeat(beat)
+    world.pass_seconds(20, worker)
     assert (small.is_hung_up, large.is_hung_up) == (False, False)
     other = deaf_client(world, worker, 3)
-    for _ in range(12):
-        world.pass_time(SECOND)
-        for beat in worker.heard():
-            worker.heartbeat(beat)
+    world.pass_seconds(12, worker)
     assert (large.is_hung_up, small.is_hung_up, other.is_hung_up) == (True, False, False)
     assert world.service.unsent.bytes < 5 * SIZE
 

@@ -66,8 +66,7 @@ def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn(world: W
 
 def test_a_worker_with_many_functions_asks_by_turns(world: World, demands: list[Demand]) -> None:
     worker = world.worker(*(f"f{n}" for n in range(100)))
-    for number in range(9):
-        worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+    worker.grab_many(9)
     client = world.peer()
     del demands[:]
     jobs = [packed("f1", f"n{number}") for number in range(9)]
@@ -180,8 +179,7 @@ def test_ids_that_are_owed_an_answer_are_bounded_too(world: World) -> None:
     world.service.grabs.most = 20
     worker = world.worker("f")
     for _ in range(2):
-        for number in range(40):
-            worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+        worker.grab_many(40)
     assert world.service.grabs.taken <= 20
     world.pass_time(6_000)
     worker.hang_up()

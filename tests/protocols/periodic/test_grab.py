@@ -97,8 +97,7 @@ def test_a_function_taken_back_counts_and_what_runs_goes_on(world: World) -> Non
 def test_a_worker_of_nothing_gets_nothing(world: World) -> None:
     worker = world.worker()
     world.peer().submit("f", "n")
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    assert worker.try_grab() == []
 
 
 def test_a_worker_that_leaves_takes_its_grabs_along(world: World, worker: Puppet) -> None:
@@ -124,8 +123,7 @@ def test_a_worker_that_registered_as_a_client_is_never_answered_its_grabs(world:
     """Go: it works as a client, never reads these answers and dies of the eleventh."""
     worker = world.peer()
     assert worker.word(p.CAN_DO, str8("f")) == p.SUCCESS
-    for number in range(30):
-        worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+    worker.grab_many(30)
     for _ in range(30):
         worker.say(p.GRAB_JOB, msgid=b"0000")
     world.pass_time(20_000)

@@ -45,8 +45,7 @@ def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(world: World, dial
     old = worker.grab()
     client.submit("f", "n", b"new")
     client.submit("f", "n", b"newest")
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    assert worker.try_grab() == []
     worker.done(old)
     (new,) = worker.assigned()
     assert new.workload == b"newest"
@@ -61,8 +60,7 @@ def test_a_submit_in_a_run_survives_a_kill(client: Puppet, worker: Puppet, world
     world.crash()
     worker = world.worker("f")
     assert worker.grab().workload == b"new"
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    assert worker.try_grab() == []
 
 
 def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> None:
@@ -74,8 +72,7 @@ def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> No
     client.submit("f", "n", b"new")
     worker.done(job)
     worker.heard()
-    worker.say(p.GRAB_JOB)
-    assert (worker.assigned(), world.jobs()) == ([], [])
+    assert (worker.try_grab(), world.jobs()) == ([], [])
 
 
 @BOTH
@@ -84,8 +81,7 @@ def test_a_job_waits_for_its_time(world: World, dialect: str) -> None:
     client.submit("f", "n", at=NOW_S + 5)
     client.submit("f", "past", at=NOW_S - 1_000)
     worker.say(p.GRAB_JOB)
-    worker.say(p.GRAB_JOB)
-    (past,) = worker.assigned()
+    (past,) = worker.try_grab()
     assert (past.name, past.sched_at) == ("past", NOW_S)
     world.pass_time(4_900)
     assert worker.assigned() == []
@@ -106,8 +102,7 @@ def test_a_failed_job_is_run_again_a_second_later_each_time(world: World, dialec
     client.submit("f", "n", count=3)
     for _ in range(30):
         worker.fail(worker.grab())
-        worker.say(p.GRAB_JOB)
-        assert worker.assigned() == []
+        assert worker.try_grab() == []
         world.pass_time(900)
         assert worker.assigned() == []
         world.pass_time(200)

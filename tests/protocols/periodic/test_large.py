@@ -43,9 +43,9 @@ def test_a_crc_for_very_many_is_the_same() -> None:
 # -- results -------------------------------------------------------------------------------------
 
 
-def unsent(world: World, *peers: Puppet) -> list[list[bytes]]:
-    """What has been written to each of them since the last turn, in its pieces."""
-    return [list(peer.link.out) for peer in peers]
+def large_pieces(peers: list[Puppet]) -> list[bytes]:
+    """Those that have been written to all of them since the last turn."""
+    return [piece for peer in peers for piece in peer.link.out if len(piece) >= BULK_BYTES]
 
 
 def test_all_who_wait_for_a_large_result_get_the_same_bytes(worker: Puppet, world: World) -> None:
@@ -55,9 +55,8 @@ def test_all_who_wait_for_a_large_result_get_the_same_bytes(worker: Puppet, worl
     job = worker.grab()
     result = os.urandom(1 << 20)
     world.turn((worker, worker.message(p.WORK_DONE, job.handle + result, b"done")))
-    large = [piece for out in unsent(world, *clients) for piece in out if len(piece) > BULK_BYTES]
-    assert len(large) == 5
-    assert len({id(piece) for piece in large}) == 1, "one copy for all"
+    large = large_pieces(clients)
+    assert (len(large), len({id(piece) for piece in large})) == (5, 1), "one copy for all"
     assert all(client.link.after_commit for client in clients)
     world.run()
     for client in clients:
@@ -73,7 +72,7 @@ def test_a_large_piece_of_a_stream_is_shared_too(world: World) -> None:
     job = worker.grab()
     piece = os.urandom(BULK_BYTES)
     world.turn((worker, worker.message(p.WORK_DATA, job.handle + piece, b"data")))
-    first, second = (out[-1] for out in unsent(world, *clients))
+    first, second = large_pieces(clients)
     assert first is second
     assert not any(client.link.after_commit for client in clients)
     world.run()
@@ -109,7 +108,7 @@ def test_a_broadcast_of_a_large_job_is_one_copy(world: World) -> None:
     client = world.peer()
     job = packed("f", "n", bytes(BULK_BYTES))
     world.turn((client, client.message(p.SUBMIT_JOB, job, b"subm")))
-    large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
+    large = large_pieces(workers)
     assert (len(large), len({id(piece) for piece in large})) == (3, 1)
 
 
@@ -118,7 +117,7 @@ def test_a_job_of_another_protocol_for_all_workers_is_written_once(world: World)
     text = b"w" * BULK_BYTES
     world.broker.submit(NewJob("f", "f", b'["%b"]' % text, Policy(), media=JSON_ARGS), world.now)
     world.engine.deliver(world.now)
-    large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
+    large = large_pieces(workers)
     assert (len(large), len({id(piece) for piece in large}), large[0]) == (3, 1, text)
 
 
@@ -285,17 +284,10 @@ def grabs(worker: Puppet) -> bytes:
     return b"".join(worker.message(p.GRAB_JOB, b"", worker.next_id()) for _ in range(64))
 
 
-def offering(world: World, dialect: str) -> Puppet:
-    worker = world.connect(dialect).register(p.WORKER)
-    worker.say(p.CAN_DO, worker.func("f"))
-    worker.heard()
-    return worker
-
-
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 @pytest.mark.parametrize("size", [20_000, 100_000, 700_000])
 def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size: int) -> None:
-    worker, client = offering(world, dialect), world.peer()
+    worker, client = world.worker("f", dialect=dialect), world.peer()
     count = 4_000_000 // size
     client.submit_many(count, b"w" * size)
     world.turn((worker, grabs(worker)))
@@ -307,7 +299,7 @@ def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size:
 
 
 def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world: World) -> None:
-    worker, client = offering(world, CRC), world.peer()
+    worker, client = world.worker("f", dialect=CRC), world.peer()
     worker.send(grabs(worker))
     worker.heard()
     jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(30)]
@@ -320,7 +312,7 @@ def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world:
 def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.periodic.service.WRITTEN_A_TICK", 500_000)
     world = World()
-    workers, client = [offering(world, DOC) for _ in range(6)], world.peer()
+    workers, client = [world.worker("f", dialect=DOC) for _ in range(6)], world.peer()
     waiting, exact = workers[0], workers[1]
     waiting.say(p.GRAB_JOB)
     exact.conversation.follows_document = True
@@ -340,7 +332,7 @@ def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.Monk
 
 
 def test_a_job_that_cannot_be_written_goes_to_who_takes_it_as_it_is(world: World) -> None:
-    slow, client = offering(world, DOC), world.peer()
+    slow, client = world.worker("f", dialect=DOC), world.peer()
     slow.say(p.GRAB_JOB)
     quick = world.worker("f")
     quick.say(p.GRAB_JOB)

@@ -110,8 +110,7 @@ def test_the_end_waits_for_workers_that_run_something(world: World) -> None:
     client.submit("f", "m")
     assert idle.assigned() == []
     worker.done(job)
-    worker.say(p.GRAB_JOB)
-    assert (worker.assigned(), world.engine.consumers()) == ([], 0)
+    assert (worker.try_grab(), world.engine.consumers()) == ([], 0)
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,7 @@ def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
     client.submit("f", "m")
     assert [w.assigned() for w in (one, two)] == [[], []]
     assert world.jobs(State.READY)
-    two.say(p.GRAB_JOB)
-    assert [job.name for job in two.assigned()] == ["m"]
+    assert [job.name for job in two.try_grab()] == ["m"]
 
 
 def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> None:
@@ -66,8 +65,7 @@ def test_a_word_about_an_earlier_broadcast_changes_nothing(world: World) -> None
     one.fail(jobs[0])
     one.heard()
     world.pass_time(1_100)
-    one.say(p.GRAB_JOB)
-    assert one.assigned()
+    assert one.try_grab()
     two.done(jobs[1])
     assert world.jobs(State.LEASED), "its run was over"
 
@@ -130,8 +128,7 @@ def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again(world: W
     jobs = [worker.grab() for _ in range(4)]
     assert [worker.acquire(job, "l", 2) for job in jobs] == [True, True, False, False]
     assert client.status()["f"][1:4] == [4, 2, 2], "jobs, running, locked"
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    assert worker.try_grab() == []
     worker.done(jobs[0])
     (third,) = worker.assigned()
     assert third.name == "n2"

@@ -240,8 +240,7 @@ def test_grabs_owed_an_answer_have_it_a_slice_at_a_time(monkeypatch: pytest.Monk
     world = World()
     worker = world.worker("f")
     for _ in range(2):
-        for number in range(25):
-            worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+        worker.grab_many(25)
     worker.heard()
     world.pass_time(4_900)
     assert worker.heard() == []
