@@ -181,19 +181,19 @@ def test_through_a_device_the_newest_way_back_counts(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "service", "timeout_ms", "again"),
+    ("message", "again"),
     [
-        (b"other", "s", 5_000, 0),
-        (b"once", "t", 5_000, 0),
-        (b"once", "s", 5_001, 0),
-        (b"once", "s", 5_000, 1),
+        (m.job("s", b"other"), 0),
+        (m.job("t", b"once"), 0),
+        (m.job("s", b"once", 5_001), 0),
+        (m.job("s", b"once"), 1),
     ],
 )
 def test_another_request_is_another_job(
-    world: World, client: Puppet, payload: bytes, service: str, timeout_ms: int, again: int
+    world: World, client: Puppet, message: bytes, again: int
 ) -> None:
     asked = client.job(b"once")
-    client.job(payload, service, timeout_ms, request=asked + again)
+    client.ask(message, asked + again)
     assert len(world.all_jobs) == 2
 
 

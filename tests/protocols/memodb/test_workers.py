@@ -127,23 +127,23 @@ def test_a_worker_that_beats_unasked_waits_with_its_newest_id(worker: Puppet, wo
 # -- results ----------------------------------------------------------------------------------------
 
 
-def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts(world: World) -> None:
-    client, worker = world.peer(), world.worker()
+@pytest.mark.parametrize("leaving", [True, False])
+def test_a_worker_that_is_leaving_is_let_go_and_its_result_counts(
+    world: World, client: Puppet, worker: Puppet, leaving: bool
+) -> None:
     client.job(b"1")
     task = worker.given()
     client.job(b"2")
-    worker.result(task, b"last", leaving=True)
-    assert worker.disconnected().worker == task.worker
-    assert (client.answer().payload, world.service.workers()) == (b"last", [])
-    assert [job.state for job in world.all_jobs] == [State.READY]
-
-
-def test_a_worker_that_says_that_it_is_not_leaving_is_given_the_next_job(world: World) -> None:
-    client, worker = world.peer(), world.worker()
-    client.job(b"1")
-    client.job(b"2")
-    worker.result(worker.given(), leaving=False)
-    assert worker.given().payload == b"2"
+    worker.result(task, b"last", leaving=leaving)
+    assert client.answer().payload == b"last"
+    if leaving:
+        assert worker.disconnected().worker == task.worker
+        assert ([job.state for job in world.all_jobs], world.service.workers()) == (
+            [State.READY],
+            [],
+        )
+    else:
+        assert worker.given().payload == b"2"
 
 
 def test_a_worker_that_leaves_without_a_result_leaves_its_job_to_another(world: World) -> None:
@@ -422,28 +422,20 @@ def test_a_request_sent_again_on_a_new_connection_is_answered_there(world: World
     assert [answer.payload for answer in client.heard()] == [b"r", b"s"]
 
 
-def test_a_lost_worker_is_forgotten_in_time(worker: Puppet, client: Puppet, world: World) -> None:
-    client.job(b"1", timeout_ms=30_000)
+@pytest.mark.parametrize(("timeout_ms", "kept_s"), [(30_000, 29), (2**62, 599)])
+def test_a_lost_worker_is_forgotten_when_its_jobs_time_is_over_or_ten_minutes_are(
+    worker: Puppet, client: Puppet, world: World, timeout_ms: int, kept_s: int
+) -> None:
+    client.job(b"1", timeout_ms=timeout_ms)
     task = worker.given()
     worker.hang_up()
-    assert len(world.service.registry.by_id) == 1
-    # Not before its job's time would have been over.
-    world.pass_time(29 * SECOND)
+    world.pass_time(kept_s * SECOND, step=SECOND)
     assert len(world.service.registry.by_id) == 1
     world.pass_time(2 * SECOND)
     assert not world.service.registry.by_id
     back = world.peer()
     back.result(task)
     back.disconnected()
-
-
-def test_no_lost_worker_is_kept_for_years(worker: Puppet, client: Puppet, world: World) -> None:
-    client.job(b"1", timeout_ms=2**62)
-    worker.hang_up()
-    world.pass_time(599 * SECOND, step=SECOND)
-    assert len(world.service.registry.by_id) == 1
-    world.pass_time(2 * SECOND)
-    assert not world.service.registry.by_id
 
 
 def test_lost_workers_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,16 +113,21 @@ def test_a_failed_job_is_run_again_a_second_later_each_time(world: World, dialec
     assert len(world.jobs()) == 1
 
 
-def test_a_job_whose_worker_vanished_is_run_again_a_second_later(world: World) -> None:
-    client, worker, other = world.peer(), world.worker("f"), world.worker("f")
-    client.submit("f", "n")
+@pytest.mark.parametrize(("timeout", "waits"), [(0, (900, 200)), (5, (4_900, 3_100))])
+def test_a_job_whose_worker_vanished_or_took_too_long_is_run_again_a_second_later(
+    world: World, client: Puppet, worker: Puppet, timeout: int, waits: tuple[int, int]
+) -> None:
+    other = world.worker("f")
+    client.submit("f", "n", timeout=timeout)
     worker.grab()
     other.say(p.GRAB_JOB)
-    worker.hang_up()
-    world.pass_time(900)
+    if not timeout:
+        worker.hang_up()
+    world.pass_time(waits[0])
     assert other.assigned() == []
-    world.pass_time(200)
-    assert [job.name for job in other.assigned()] == ["n"]
+    world.pass_time(waits[1])
+    (job,) = other.assigned()
+    assert (job.name, job.timeout, worker.is_hung_up) == ("n", timeout or 600, timeout == 0)
 
 
 def test_after_ten_unclean_ends_a_job_is_dead(world: World) -> None:
@@ -133,18 +138,6 @@ def test_after_ten_unclean_ends_a_job_is_dead(world: World) -> None:
         worker.hang_up()
         world.pass_time(1_100)
     assert world.job().state is State.DEAD
-
-
-def test_a_run_ends_with_its_timeout_and_the_job_is_run_again(world: World) -> None:
-    client, worker, other = world.peer(), world.worker("f"), world.worker("f")
-    client.submit("f", "n", timeout=5)
-    worker.grab()
-    other.say(p.GRAB_JOB)
-    world.pass_time(4_900)
-    assert other.assigned() == []
-    world.pass_time(3_100)
-    (job,) = other.assigned()
-    assert (job.timeout, worker.is_hung_up) == (5, False)
 
 
 @pytest.mark.parametrize("dialect", ["doc", "text", "bin"])
