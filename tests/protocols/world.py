@@ -30,13 +30,9 @@ class AnyWorld(Generic[P]):
     puppets: dict[Link, P]
 
     def __init__(
-        self,
-        limits: Limits | None = None,
-        *,
-        seed: int = 1,
-        store: MemoryStore | None = None,
+        self, limits: Limits | None = None, *, seed: int = 1, store: MemoryStore | None = None,
         now: Millis = START,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.limits = limits or Limits()
         self.now = now
         self.store = store or MemoryStore()

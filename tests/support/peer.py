@@ -9,13 +9,11 @@ over wires of its own, the proofs over a socket (`Wired`), so that producers and
 `protocols.py` lists the clients. A protocol that lacks an action raises `NotImplementedError`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tests.support.connection import Connection
 
@@ -65,30 +63,26 @@ class Grant:
 # -- answers ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """The server has promised to keep the job, under this name."""
 
     offer: Offer
     name: str
 
 
-@dataclass(slots=True)
-class Refused:
+class Refused(NamedTuple):
     offer: Offer | None
     why: str
 
 
-@dataclass(slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of the result of a job that is waited for."""
 
     offer: Offer
     data: bytes
 
 
-@dataclass(slots=True)
-class Result:
+class Result(NamedTuple):
     """The end of a job that was waited for. Of one that was not accepted before it says that too."""
 
     offer: Offer
@@ -96,8 +90,7 @@ class Result:
     failed: bool = False
 
 
-@dataclass(slots=True)
-class Granted:
+class Granted(NamedTuple):
     grant: Grant
 
 

@@ -74,21 +74,13 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
     """A job of today's dialect, and where it ends; its handle is its function and name."""
     func_end = start + 1 + data[start]
     name_end = func_end + 1 + data[func_end]
-    size = int.from_bytes(data[name_end : name_end + 4])
-    at = name_end + 4 + size
+    names = data[start + 1 : func_end].decode(), data[func_end + 1 : name_end].decode()
+    at = name_end + 4 + int.from_bytes(data[name_end : name_end + 4])
     sched_at, version = struct.unpack_from(">qB", data, at)
-    at += 9
-    numbers = [0, 0]
-    for index in range(2):
-        if version & 1 << index:
-            numbers[index] = struct.unpack_from(">i", data, at)[0]
-            at += 4
-    job = Assigned(
-        data[start:name_end], data[start + 1 : func_end].decode(),
-        data[func_end + 1 : name_end].decode(), data[name_end + 4 : name_end + 4 + size],
-        sched_at, numbers[0], numbers[1],
-    )  # fmt: skip
-    return job, at
+    numbers = struct.unpack_from(f">{version.bit_count()}i", data, at + 9)
+    count, timeout = numbers[0] if version & 1 else 0, numbers[-1] if version & 2 else 0
+    job = Assigned(data[start:name_end], *names, data[name_end + 4 : at], sched_at, count, timeout)
+    return job, at + 9 + 4 * len(numbers)
 
 
 def listed(jobs: Sequence[bytes]) -> bytes:

@@ -4,8 +4,6 @@ A new protocol is a client in this folder (`peer.py` says what is in it), its in
 proof, and a word here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC
 from random import Random
