@@ -1,8 +1,8 @@
 """What the test client of every protocol offers, in words that all protocols share.
 
 A protocol's client is one file of this folder, written from the protocol's document: functions that encode
-messages and cut answers, none of which is franca's; a blocking connection with the protocol's own commands; and a
-`Peer`, which knows no socket. A `Peer` is told what to do in common words (submit, take, report, beat, rest,
+messages and cut answers, none of which is franca's; a connection with the protocol's own commands, on a blocking
+socket or on a link of the unit tests' world; and a `Peer`, which knows neither. A `Peer` is told what to do in common words (submit, take, report, beat, rest,
 leave) and returns what the server said in common words: the answers below. The simulation carries its bytes
 over wires of its own, the proofs over a socket (`Wired`), so that producers and workers are written once.
 

@@ -18,15 +18,8 @@ from tests.support import beanstalkd, eventmq, faktory, gearman, memodb, periodi
 from tests.support.peer import Peer
 
 PEERS: Mapping[str, type[Peer]] = {
-    kind.protocol: kind
-    for kind in (
-        faktory.Peer,
-        gearman.Peer,
-        periodic.Peer,
-        memodb.Peer,
-        eventmq.Peer,
-        beanstalkd.Peer,
-    )
+    client.Peer.protocol: client.Peer
+    for client in (faktory, gearman, periodic, memodb, eventmq, beanstalkd)
 }
 PROTOCOLS: tuple[str, ...] = tuple(PEERS)
 

@@ -139,8 +139,10 @@ def acted_on_in_one_turn(world: World, message: bytes) -> int:
         [b"UNSCHEDULE", b"i", b"default", b"", b"60", b"[" + b"1," * 30_000, b""],
     ],
 )
-def test_what_is_much_work_to_read_takes_a_turn_of_its_own(frames: list[bytes]) -> None:
-    assert acted_on_in_one_turn(World(), message(*frames)) == 1
+def test_what_is_much_work_to_read_takes_a_turn_of_its_own(
+    world: World, frames: list[bytes]
+) -> None:
+    assert acted_on_in_one_turn(world, message(*frames)) == 1
 
 
 def test_usual_requests_share_a_turn() -> None:
