@@ -16,6 +16,12 @@ from tests.support import eventmq as e
 class Puppet(AnyPuppet, e.EventMQ):
     """One peer on its link."""
 
+    def ask(self, command: str) -> Any:
+        """An administrator's question and its answer; nothing else may have come."""
+        answer = super().ask(command)
+        assert self.words() == []
+        return answer
+
 
 class World(AnyWorld[Puppet]):
     """The server and everybody who speaks to it."""

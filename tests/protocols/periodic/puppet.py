@@ -15,7 +15,9 @@ NOW_S = START // 1000
 
 
 class Puppet(AnyPuppet, Periodic):
-    """One peer on its link."""
+    """One peer on its link, where all that follows from a message has been said when the next is."""
+
+    call = Periodic.ask
 
     def next_job(self) -> Assigned:
         """The one job that has come; p.SUCCESS beside it is passed over."""
