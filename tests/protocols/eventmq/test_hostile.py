@@ -116,19 +116,13 @@ def test_a_list_takes_a_turn_of_its_own(world: World) -> None:
     assert len(asker.heard()) == 20
 
 
-def acted_on_in_one_turn(world: World, message: bytes) -> int:
-    """How many of such messages in a row have their turn at once."""
-    peer = world.peer()
-    world.turn((peer, message * 20))
-    left: float = peer.conversation.unread() / len(message)
-    world.run()
-    assert peer.conversation.unread() == 0
-    return 20 - round(left)
+USUAL = [b"REQUEST", b"", b"default", b"timeout:5", b"x"]
 
 
 @pytest.mark.parametrize(
     "frames",
     [
+        USUAL,
         [b"INFORM", b"i", b"[" + b"a," * 32_600, b"worker"],
         [b"INFORM", b"i", b"", b"dancer"],
         [b"REQUEST", b"", b"default", (b"{" + b"a:a," * 1_100)[:4_096], b"x"],
@@ -140,14 +134,14 @@ def acted_on_in_one_turn(world: World, message: bytes) -> int:
     ],
 )
 def test_what_is_much_work_to_read_takes_a_turn_of_its_own(
-    world: World, frames: list[bytes]
+    world: World, peer: Puppet, frames: list[bytes]
 ) -> None:
-    assert acted_on_in_one_turn(world, message(*frames)) == 1
-
-
-def test_usual_requests_share_a_turn() -> None:
-    request = message(b"REQUEST", b"", b"default", b"timeout:5", b"x")
-    assert acted_on_in_one_turn(World(), request) == 20
+    said = message(*frames)
+    world.turn((peer, said * 20))
+    left = round(peer.conversation.unread() / len(said))
+    assert 20 - left == (20 if frames is USUAL else 1)
+    world.run()
+    assert peer.conversation.unread() == 0
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_subscribe"])
