@@ -217,7 +217,7 @@ def _waits(server: Server, stage: Stage, stack: ExitStack) -> str:
     client.send_bytes(b"".join(waits))
     given = worker.grab()
     client.ping()
-    worker.done(given.handle, b"r" * 65_000)
+    worker.done(given, b"r" * 65_000)
     worker.ping()
     return ""
 

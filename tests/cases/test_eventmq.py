@@ -120,15 +120,15 @@ def test_a_header_with_an_endless_number_hurts_nobody_else(server: Server) -> No
 def test_and_such_a_request_is_run_like_any_other(server: Server, headers: bytes) -> None:
     worker = peer(server).inform(slots=1)
     client = peer(server, timeout=3.0)
-    client.say("REQUEST", "default", headers, call("os", "getpid"), msgid="hostile")
-    client.request(call("os", "getpid"), msgid="plain")
+    client.say("REQUEST", "default", headers, call("os.getpid"), msgid="hostile")
+    client.request(call("os.getpid"), msgid="plain")
     first = or_none(worker.next_job)
     assert first is not None, "the request was never given to a worker"
     worker.reply(first.msgid)
     worker.ready()
     second = or_none(worker.next_job)
     assert second is not None, "the request behind it was never given to a worker"
-    assert (first.msgid, second.msgid) == ("hostile", "plain")
+    assert (first.msgid, second.msgid) == (b"hostile", b"plain")
 
 
 # -- large results and requests ------------------------------------------------------------------------
@@ -152,14 +152,14 @@ def runs(worker: EventMQ, result: bytes) -> list[Given]:
 @pytest.mark.long
 def test_a_result_that_nobody_asked_for_may_be_of_any_size(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server)
-    client.request(call("os", "getpid"))
+    client.request(call("os.getpid"))
     result = json.dumps({"value": "x" * (80 * MIB)}).encode()
     given = runs(worker, result)
     assert len(given) == 1, f"the job was given out {len(given)} times"
-    client.request(call("os", "getpid"), msgid="next")
+    client.request(call("os.getpid"), msgid="next")
     work = or_none(worker.next_job)
     assert work is not None, "the worker's connection was closed because of its result"
-    assert work.msgid == "next"
+    assert work.msgid == b"next"
     worker.reply(work.msgid)
     status = peer(server).ask("STATUS")
     assert status["inflight_messages_by_queue"] == {}
@@ -170,7 +170,7 @@ def test_a_result_that_nobody_asked_for_may_be_of_any_size(server: Server) -> No
 @pytest.mark.long
 def test_one_that_was_asked_for_fails_its_job_with_a_reason(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server)
-    msgid = client.request(call("os", "getpid"), headers="reply-requested")
+    msgid = client.request(call("os.getpid"), headers="reply-requested")
     given = runs(worker, b"x" * (80 * MIB))
     assert len(given) == 1, f"the job was given out {len(given)} times"
     heard = or_none(client.result)
@@ -209,7 +209,7 @@ def test_a_request_that_is_too_large_is_answered_so_and_logged(server: Server) -
     or_none(lambda: client.send_bytes(encoded(frames)))
     heard = or_none(client.result)
     assert heard is not None, "a request that is too large is not answered"
-    assert heard[0] == "large"
+    assert heard[0] == b"large"
     assert "at most" in json.loads(heard[1])["error"]
     lines = [line for line in server.log_lines() if str(size) in line]
     assert lines, "nothing about it in the log"
@@ -230,7 +230,7 @@ def work_off(worker: EventMQ, count: int, result: bytes) -> threading.Thread:
     return thread
 
 
-def results(client: EventMQ, most: int) -> Iterator[tuple[str, bytes]]:
+def results(client: EventMQ, most: int) -> Iterator[tuple[bytes, bytes]]:
     """What a client hears until nothing comes any more."""
     return islice(iter(lambda: or_none(client.result), None), most)
 
@@ -240,7 +240,7 @@ def test_a_client_that_reads_hears_every_large_result(
     server: Server, count: int, size: int
 ) -> None:
     worker, client = peer(server).inform(slots=64), peer(server, b"the-client", timeout=5.0)
-    asked = [client.request(call("os", "getpid"), headers="reply-requested") for _ in range(count)]
+    asked = [client.request(call("os.getpid"), headers="reply-requested") for _ in range(count)]
     thread = work_off(worker, count, b"x" * size)
     heard = [msgid for msgid, _ in results(client, count)]
     thread.join()
@@ -253,7 +253,7 @@ def test_and_so_does_one_that_asked_for_the_same_later(server: Server) -> None:
     first, second, worker = peer(server, b"first"), peer(server, b"second"), peer(server)
     for client in (first, second):
         for number in range(50):
-            client.request(call("os", "getpid"), headers="reply-requested", msgid=f"job-{number}")
+            client.request(call("os.getpid"), headers="reply-requested", msgid=f"job-{number}")
         client.ask("STATUS")  # they are all there
     thread = work_off(worker.inform(slots=64), 50, b"x" * 200_000)
     heard: dict[str, int] = {}
@@ -284,7 +284,7 @@ def connections(observer: Faktory) -> int:
 @pytest.mark.case(27)
 def test_a_result_reaches_a_connection_made_anew_with_the_same_identity(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server, b"the-client")
-    msgid = client.request(call("os", "getpid"), headers="reply-requested")
+    msgid = client.request(call("os.getpid"), headers="reply-requested")
     work = worker.next_job()
     client.close()
     again = peer(server, b"the-client", timeout=3.0)
@@ -297,7 +297,7 @@ def test_a_result_reaches_a_connection_made_anew_with_the_same_identity(server: 
 @pytest.mark.case(27)
 def test_also_one_that_is_made_after_the_job_has_ended(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server, b"the-client")
-    msgid = client.request(call("os", "getpid"), headers="reply-requested")
+    msgid = client.request(call("os.getpid"), headers="reply-requested")
     work = worker.next_job()
     with Faktory(server.port) as observer:
         observer.hello()
@@ -315,8 +315,8 @@ def test_also_one_that_is_made_after_the_job_has_ended(server: Server) -> None:
 @pytest.mark.case(27)
 def test_and_after_a_restart(server: Server) -> None:
     worker, client = peer(server).inform(slots=1), peer(server, b"the-client")
-    ran = client.request(call("os", "getpid"), headers="reply-requested")
-    waits = client.request(call("os", "getpid"), headers="reply-requested")
+    ran = client.request(call("os.getpid"), headers="reply-requested")
+    waits = client.request(call("os.getpid"), headers="reply-requested")
     work = worker.next_job()
     assert client.handed_over() == ran
     client.ask("STATUS")  # what was said before it is on the disk
@@ -345,10 +345,10 @@ def test_a_queue_whose_name_is_not_utf8_is_the_same_as_a_service(start: StartSer
     client = peer(server, timeout=0.5)
 
     def is_handed_over() -> bool:
-        client.say("REQUEST", name, "", call("os", "getpid"))
+        client.say("REQUEST", name, "", call("os.getpid"))
         return or_none(client.handed_over) is not None
 
     assert eventually(is_handed_over), "no worker of that name is given a request"
-    heard = or_none(worker.hear)
-    assert heard is not None, "somebody else has it"
-    assert str(heard[1].fields[0]).encode("utf-8", "surrogateescape") == name
+    given = or_none(worker.given)
+    assert given is not None, "somebody else has it"
+    assert given.service.encode("utf-8", "surrogateescape") == name

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cases.conftest import StartServer
 from tests.support import memodb
-from tests.support.memodb import MemoDB, Message
+from tests.support.memodb import MemoDB, Reply
 from tests.support.server import Server
 
 MIB = 1024 * 1024
@@ -37,10 +37,9 @@ def peak_mb(server: Server) -> int:
     return int(line.split()[1]) // 1024
 
 
-def given(worker: MemoDB) -> Message | None:
+def given(worker: MemoDB) -> Reply | None:
     """The next message that comes."""
-    heard = or_none(worker.hear)
-    return None if heard is None else heard[1]
+    return or_none(worker.read)
 
 
 @pytest.mark.case(26)

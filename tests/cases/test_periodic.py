@@ -54,14 +54,14 @@ def test_in_an_old_dialect_a_job_without_a_timeout_goes_to_one_worker_only(port:
             worker.can_do("old")
         job = heard("the first worker is given nothing", first.grab)
         assert not job.timeout, "the server's own timeout is not for jobs of an old dialect"
-        second.send(p.GRAB_JOB)
+        second.say(p.GRAB_JOB)
         # A job with a timeout is given again after it: by then an old one that is, too, has come.
         begun, again = connect(p.CRC, p.WORKER), connect(p.CRC, p.WORKER)
         for worker in (begun, again):
             worker.can_do("new")
         heard("a worker of today is given nothing", begun.grab)
         heard("the job of today is not given again", again.grab)
-        second.send(p.PING, msgid=b"behind")
+        second.say(p.PING, msgid=b"behind")
         came: list[p.Message] = []
         while not came or came[-1].msgid != b"behind":
             came.append(second.read())
@@ -80,14 +80,14 @@ def test_by_the_document_every_sleeping_worker_of_a_job_is_notified(start: Start
         ]
         for worker in workers:
             worker.can_do("f")
-            worker.send(p.SLEEP, msgid=b"asleep")
+            worker.say(p.SLEEP, msgid=b"asleep")
             heard("a worker is not answered", worker.ping)
         client = stack.enter_context(Periodic(port, dialect=DOC, timeout=WAIT_S))
         client.submit("f", "n")
         told = []
         for worker in workers:
             # What was said to it before the answer to a PING has come with it.
-            msgid = worker.send(p.PING)
+            msgid = worker.say(p.PING)
             message = worker.read()
             told.append(message.command)
             if message.command != p.PONG:
@@ -106,17 +106,17 @@ def test_npms_clients_of_2017_are_spoken_to_in_fields_of_text(port: int) -> None
         Periodic(port, role=p.WORKER, dialect=DOC, timeout=SHORT_S) as worker,
         Periodic(port, dialect=DOC, timeout=SHORT_S) as client,
     ):
-        worker.send(p.CAN_DO, b"reverse", UUIDS[0])
-        worker.send(p.GRAB_JOB, msgid=UUIDS[1])
-        client.send(p.SUBMIT_JOB, b"reverse\0\1n1\0\1undefined\0\1undefined\0\1hello", UUIDS[2])
+        worker.say(p.CAN_DO, b"reverse", UUIDS[0])
+        worker.say(p.GRAB_JOB, msgid=UUIDS[1])
+        client.say(p.SUBMIT_JOB, b"reverse\0\1n1\0\1undefined\0\1undefined\0\1hello", UUIDS[2])
         heard("the job is not taken", lambda: client.answer(UUIDS[2]))
         given = heard("the worker is given nothing", worker.read)
         assert (given.msgid, given.command) == (UUIDS[1], p.JOB_ASSIGN)
         fields = given.data.split(p.SEPARATOR, 5)
         assert fields[1:3] == [b"reverse", b"n1"], f"not in fields of text: {given.data!r}"
         assert fields[5] == b"hello"
-        worker.send(p.WORK_DONE, fields[0], UUIDS[3])
-        client.send(p.STATUS, msgid=UUIDS[4])
+        worker.say(p.WORK_DONE, fields[0], UUIDS[3])
+        client.say(p.STATUS, msgid=UUIDS[4])
         status = heard("there is no status", lambda: client.answer(UUIDS[4]))
         assert len(status.data.split(b",")) == 5, f"not the status of that time: {status.data!r}"
 
@@ -177,7 +177,7 @@ def test_a_periodic_worker_is_given_gearmans_function_of_no_utf8(start: StartSer
     ):
         client.submit(FUNC, b"by gearman")
         worker.call(p.CAN_DO, p.str8(FUNC))
-        worker.answer(worker.send(p.GRAB_JOB))
+        worker.answer(worker.say(p.GRAB_JOB))
         given = heard("a worker of Periodic is not given Gearman's job", worker.read)
         assert given.command == p.JOB_ASSIGN
         assert given.data.startswith(p.str8(FUNC)), "the function's name has changed on its way"
@@ -206,8 +206,8 @@ def test_a_list_of_jobs_without_an_end_does_not_keep_others_waiting(port: int) -
         Periodic(port, timeout=SHORT_S) as other,
     ):
         hostile.ping()
-        hostile.send(p.LOAD, b'{"jobs":[{"name":"' + b'\\"' * 40_000)
-        behind = hostile.send(p.PING)
+        hostile.say(p.LOAD, b'{"jobs":[{"name":"' + b'\\"' * 40_000)
+        behind = hostile.say(p.PING)
         hostile.set_timeout(0.1)
         has_ended = False
         while not has_ended:
@@ -239,10 +239,10 @@ def test_all_who_wait_for_a_large_result_share_it(start: StartServer) -> None:
         worker = stack.enter_context(Periodic(port, role=p.WORKER, timeout=60))
         worker.can_do("f")
         clients = [stack.enter_context(Periodic(port, timeout=60)) for _ in range(WAITING)]
-        asked = [client.send(p.RUN_JOB, p.packed("f", "n", timeout=600)) for client in clients]
+        asked = [client.say(p.RUN_JOB, p.packed("f", "n", timeout=600)) for client in clients]
         for client in clients:
             client.ping()
-        worker.done(worker.grab().handle, result)
+        worker.done(worker.grab(), result)
         for client, msgid in zip(clients, asked, strict=True):
             answer = heard("somebody is not told the result", partial(client.answer, msgid))
             assert answer.data == result

@@ -23,7 +23,6 @@ from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.gearman.puppet import World as GearmanWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
-from tests.protocols.memodb.puppet import worker_on
 from tests.protocols.periodic.puppet import World as PeriodicWorld
 
 PACKAGE = Path(__file__).parents[2] / "src" / "franca"
@@ -194,19 +193,19 @@ def gearman_grab() -> list[Call]:
 
 
 def periodic_submit() -> list[Call]:
-    return calls_of(PeriodicWorld().client().submit)
+    return calls_of(PeriodicWorld().peer().submit)
 
 
 def periodic_grab() -> list[Call]:
     world = PeriodicWorld()
     worker = world.worker("f")
-    world.client().submit()
+    world.peer().submit()
     return calls_of(worker.grab)
 
 
 def memodb_result() -> list[Call]:
     world = MemoDBWorld()
-    client, worker = world.peer(), worker_on(world, "s")
+    client, worker = world.peer(), world.worker("s")
     client.job()
     task = worker.given()
     return calls_of(lambda: worker.result(task))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from base64 import b64encode
 from collections.abc import Callable
 from unittest.mock import patch
@@ -12,28 +11,15 @@ import pytest
 
 from franca.core.model import Job, NewJob, Policy
 from franca.protocols import bodies
-from franca.protocols.bodies import (
-    BYTES,
-    CHUNK_BYTES,
-    JSON_ARGS,
-    JSON_CALL,
-    JSON_JOB,
-    LOOK_BYTES_MAX,
-    NESTING_MAX,
-    as_bytes,
-    as_json_args,
-    in_one_piece,
-    is_deep,
-    json_value,
-)
+from franca.protocols.bodies import BYTES, JSON_ARGS, as_bytes, as_json_args
 from franca.protocols.eventmq.jobs import request_of
 from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.memodb.puppet import World as MemoDBWorld
-from tests.protocols.memodb.puppet import worker_on
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
-DEPTHS = [100, NESTING_MAX, 300, *range(900, 1_001, 5), 5_000]
+DEPTHS = [100, bodies.NESTING_MAX, 300, *range(900, 1_001, 5), 5_000]
 
 
 def nested(depth: int, inside: bytes = b"\n") -> bytes:
@@ -46,8 +32,8 @@ def nested(depth: int, inside: bytes = b"\n") -> bytes:
 @pytest.mark.parametrize(
     ("text", "deep"),
     [
-        (nested(NESTING_MAX), False),
-        (nested(NESTING_MAX + 64), True),
+        (nested(bodies.NESTING_MAX), False),
+        (nested(bodies.NESTING_MAX + 64), True),
         (b"[" + b"[[]]," * 100_000 + b"1]", False),
         (b"[" + b'"[[[",' * 100_000 + b"1]", False),
         (b"[" + rb'"\"[\\",' * 100_000 + b"1]", False),
@@ -59,7 +45,7 @@ def nested(depth: int, inside: bytes = b"\n") -> bytes:
     ],
 )
 def test_nesting_is_counted_outside_of_strings(text: bytes, deep: bool) -> None:
-    assert is_deep(text) is deep
+    assert bodies.is_deep(text) is deep
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -68,13 +54,13 @@ def test_a_nested_body_is_shown_to_every_faktory_worker(depth: int) -> None:
     worker = world.client("w1")
     for media, body in (
         (BYTES, nested(depth)),
-        (JSON_CALL, b'["run",{"args":%b,"kwargs":{"x":1}}]' % nested(depth)),
+        (bodies.JSON_CALL, b'["run",{"args":%b,"kwargs":{"x":1}}]' % nested(depth)),
     ):
         world.broker.submit(NewJob("q", "fn", body, Policy(), "name-0001", media, "x"), world.now)
         reply = worker.fetch_raw("q")
         assert b"\n" not in reply
         args = json.loads(reply)["args"]
-        if depth > NESTING_MAX:
+        if depth > bodies.NESTING_MAX:
             assert args == [body.decode()]
         assert worker.ack("name-0001").body == b"OK"
 
@@ -82,18 +68,18 @@ def test_a_nested_body_is_shown_to_every_faktory_worker(depth: int) -> None:
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_nested_body_is_shown_to_every_memodb_worker(depth: int) -> None:
     world = MemoDBWorld()
-    worker = worker_on(world, "q")
+    worker = world.worker("q")
     body = b'["run",{"path":"a","callable":"b","args":%b,"kwargs":{"x":1}}]' % nested(depth)
-    world.submit("q", body, JSON_CALL)
+    world.foreign_job("q", body, bodies.JSON_CALL)
     payload = worker.given().payload
-    if depth > NESTING_MAX:
+    if depth > bodies.NESTING_MAX:
         assert payload == body
     else:
         assert payload == b"[%b]" % body[7:-1]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"nul", b"\xff", b'{"args":1', nested(2_000)])
-@pytest.mark.parametrize("media", [JSON_JOB, JSON_CALL])
+@pytest.mark.parametrize("media", [bodies.JSON_JOB, bodies.JSON_CALL])
 def test_a_body_that_is_not_what_its_label_says_is_shown_whole(media: str, body: bytes) -> None:
     assert as_bytes(media, body) == body
     assert isinstance(json.loads(as_json_args(media, body)), list)
@@ -103,13 +89,10 @@ def test_a_body_that_is_not_what_its_label_says_is_shown_whole(media: str, body:
 
 
 def peak_of(media: str, body: bytes, shown: bytes | None) -> int:
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         given = as_bytes(media, body) if media != BYTES else as_json_args(media, body)
         assert shown is None or given == shown
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    return memory.peak
 
 
 @pytest.mark.parametrize("char", [b"\0", b"\x7f", b"\n", b"[", b'["",', "é".encode(), b"\xff"])
@@ -119,7 +102,7 @@ def test_arguments_take_no_more_room_than_base64_in_two_copies(char: bytes) -> N
     assert as_bytes(JSON_ARGS, as_json_args(BYTES, body)) == body
 
 
-@pytest.mark.parametrize("size", [CHUNK_BYTES, CHUNK_BYTES + 1, MIB])
+@pytest.mark.parametrize("size", [bodies.CHUNK_BYTES, bodies.CHUNK_BYTES + 1, MIB])
 def test_a_text_of_control_characters_is_shown_as_base64(size: int) -> None:
     assert as_json_args(BYTES, bytes(10)) == b'["%b"]' % (b"\\u0000" * 10)
     assert len(as_json_args(BYTES, bytes(size))) < 1.4 * size
@@ -138,7 +121,7 @@ def test_a_text_of_control_characters_is_shown_as_base64(size: int) -> None:
     ],
 )
 def test_one_long_string_is_its_text_without_decoding(args: bytes, shown: bytes | None) -> None:
-    long = b"x" * (LOOK_BYTES_MAX + 1)
+    long = b"x" * (bodies.LOOK_BYTES_MAX + 1)
     text = args[2:-2].replace(b"%b", long) if shown is None else shown.replace(b"%b", long)
     body = args.replace(b"%b", long)
     assert peak_of(JSON_ARGS, body, text) < 1.2 * len(body)
@@ -146,17 +129,17 @@ def test_one_long_string_is_its_text_without_decoding(args: bytes, shown: bytes 
 
 @pytest.mark.parametrize("inside", [b"", b'","x":"', b"A=A=", b"\xc3\xa9", b"AA"])
 def test_long_base64_alone_is_what_it_stands_for(inside: bytes) -> None:
-    long = b"AAAA" * (LOOK_BYTES_MAX // 4)
+    long = b"AAAA" * (bodies.LOOK_BYTES_MAX // 4)
     args = b'[{"base64":"%b%b"}]' % (long, inside)
-    assert as_bytes(JSON_ARGS, args) == (args if inside else bytes(LOOK_BYTES_MAX // 4 * 3))
+    assert as_bytes(JSON_ARGS, args) == (args if inside else bytes(bodies.LOOK_BYTES_MAX // 4 * 3))
     job = b'{"jid":"j","args":%b,"x":[2]}' % args
-    assert as_bytes(JSON_JOB, job) == as_bytes(JSON_ARGS, args)
+    assert as_bytes(bodies.JSON_JOB, job) == as_bytes(JSON_ARGS, args)
 
 
 def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
     meant = bytes(12 * MIB)
     job = b'{"jid":"j","args":%b}' % as_json_args(BYTES, meant)
-    assert peak_of(JSON_JOB, job, meant) < 1.1 * len(meant)
+    assert peak_of(bodies.JSON_JOB, job, meant) < 1.1 * len(meant)
 
 
 @pytest.mark.parametrize("jid", ["jid-0001", 'a,"args":[1', 'a\\","args":["', "jid-é\n,\\"])
@@ -165,7 +148,7 @@ def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
 def test_a_long_jobs_arguments_are_kept(jid: str, args: str, members: dict[str, object]) -> None:
     world = FaktoryWorld()
     client = world.client("w1")
-    text = args.replace("%s", "x" * LOOK_BYTES_MAX)
+    text = args.replace("%s", "x" * bodies.LOOK_BYTES_MAX)
     unit = json.dumps({"jid": jid, "jobtype": jid, "queue": "q", **members})
     client.send(b'PUSH %b,"args":%b}\r\n' % (unit[:-1].encode(), text.encode()))
     (job,) = world.jobs()
@@ -175,39 +158,34 @@ def test_a_long_jobs_arguments_are_kept(jid: str, args: str, members: dict[str, 
         assert as_bytes(job.media, job.body) == as_bytes(JSON_ARGS, text.encode())
 
 
-@pytest.mark.parametrize("body", [b"{" + b"x" * LOOK_BYTES_MAX, b'{"args":[' + b"1," * 3 * MIB])
+@pytest.mark.parametrize(
+    "body", [b"{" + b"x" * bodies.LOOK_BYTES_MAX, b'{"args":[' + b"1," * 3 * MIB]
+)
 def test_a_long_job_that_cannot_be_read_is_shown_as_it_is(body: bytes) -> None:
-    assert as_bytes(JSON_JOB, body) is body
+    assert as_bytes(bodies.JSON_JOB, body) is body
 
 
 @pytest.mark.parametrize("more", range(1, 5))
 def test_a_long_value_in_one_piece_is_written_once(more: int) -> None:
     raw = b"\xff\x01" * (6 * MIB) + b"\x02" * more
     shown = b'{"value":{"base64":"%b"}}' % b64encode(raw)
-    tracemalloc.start()
-    try:
-        assert in_one_piece(b'{"value":', raw, b"}") == shown
-        assert tracemalloc.get_traced_memory()[1] < 1.6 * len(raw)
-    finally:
-        tracemalloc.stop()
+    with traced() as memory:
+        assert bodies.in_one_piece(b'{"value":', raw, b"}") == shown
+    assert memory.peak < 1.6 * len(raw)
 
 
-@pytest.mark.parametrize("raw", [b"", b"text", b"\xff", b"x" * LOOK_BYTES_MAX])
+@pytest.mark.parametrize("raw", [b"", b"text", b"\xff", b"x" * bodies.LOOK_BYTES_MAX])
 def test_a_value_in_one_piece_is_the_same_as_in_many(raw: bytes) -> None:
-    assert in_one_piece(b"<", raw, b">") == b"<%b>" % b"".join(json_value(raw))
+    assert bodies.in_one_piece(b"<", raw, b">") == b"<%b>" % b"".join(bodies.json_value(raw))
 
 
 # -- what workers are sent -------------------------------------------------------------------------
 
 
 def peak_of_rendering(render: Callable[[Job], list[bytes]], job: Job) -> tuple[bytes, int]:
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         pieces = render(job)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    return b"".join(pieces), peak
+    return b"".join(pieces), memory.peak
 
 
 def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
@@ -234,7 +212,6 @@ def test_a_long_body_is_written_once_for_an_eventmq_worker(size: int) -> None:
     job = world.broker.submit(new, world.now)
     request, peak = peak_of_rendering(request_of, job)
     assert peak < 2.2 * size or size < MIB
-    world.engine.deliver(world.now)
     world.run()
     assert request in worker.unread
     given = worker.take()

@@ -1,18 +1,17 @@
 """A world with one broker and its engine, in which time is a number: what all protocols share.
 
 No sockets and no threads: bytes go into the engine and what links say comes out. Each protocol's
-`puppet.py` adds its service, its ways to connect and the words that its peers say.
+`puppet.py` adds its service and its ways to connect; what peers say and hear is the protocol's client
+in `tests/support`, whose connection is a link here.
 """
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, Generic, TypeVar
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Job, Millis, State
+from franca.core.model import Demand, Job, Millis, NewJob, OnHangUp, Policy, Session, State
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
@@ -31,13 +30,9 @@ class AnyWorld(Generic[P]):
     puppets: dict[Link, P]
 
     def __init__(
-        self,
-        limits: Limits | None = None,
-        *,
-        seed: int = 1,
-        store: MemoryStore | None = None,
+        self, limits: Limits | None = None, *, seed: int = 1, store: MemoryStore | None = None,
         now: Millis = START,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.limits = limits or Limits()
         self.now = now
         self.store = store or MemoryStore()
@@ -72,6 +67,7 @@ class AnyWorld(Generic[P]):
 
     def run(self) -> None:
         """Turn until everything that can be said is said; commit and supply in between."""
+        self.engine.deliver(self.now)
         for _ in range(100_000):
             self.engine.turn(self.now)
             self.commit()
@@ -103,6 +99,19 @@ class AnyWorld(Generic[P]):
             if link.closing and not link.closed:
                 self.engine.close_link(link, self.now, undelivered=False)
 
+    def turn(self, *inputs: tuple["AnyPuppet", bytes]) -> None:
+        """Let these say something, and one turn pass; what the server says stays on its links."""
+        for puppet, data in inputs:
+            self.engine.received(puppet.link, data)
+        self.engine.turn(self.now)
+
+    def turns(self) -> Iterator[None]:
+        """One turn after the other until there is nothing to act on; between two, look at the links."""
+        while self.engine.has_input():
+            self.turn()
+            yield
+            self.listen()
+
     def share(self, link: Link, data: bytes = b"") -> bool:
         """Let the engine act on a turn's share of what one peer sent, even if it is held back.
 
@@ -129,22 +138,53 @@ class AnyWorld(Generic[P]):
         self.engine.stop(self.now)
         self.run()
 
+    # -- those who speak another protocol ----------------------------------------------------------
+
+    def foreign_job(
+        self, queue: str, body: bytes = b"", media: str = "bytes", *, kind: str = "kind",
+        name: str = "their-job", policy: Policy | None = None, **more: Any,
+    ) -> Job:  # fmt: skip
+        """A durable job of another protocol."""
+        new = NewJob(queue, kind, body, policy or Policy(), name, media, **more)
+        job = self.broker.submit(new, self.now)
+        self.run()
+        return job
+
+    def stranger_on(self, queue: str) -> Session:
+        """A worker of another protocol that has been given the next job of this queue."""
+        session = self.broker.open_session("stranger", OnHangUp.RETURN, None)
+        self.broker.demand(Demand(session, (queue,)), self.now)
+        return session
+
+    def cancel(self, *jobs: Job) -> None:
+        """An operator ends these."""
+        for job in jobs:
+            self.broker.cancel(job, self.now)
+        self.run()
+
+    # -- jobs --------------------------------------------------------------------------------------
+
     def jobs(self, *states: State) -> list[Job]:
         """Every job that the store has in one of these states."""
         jobs = [*self.store.held.values(), *self.store.tail.values()]
         return [job for job in jobs if not states or job.state in states]
 
+    def job(self) -> Job:
+        """The only job there is."""
+        (job,) = self.jobs()
+        return job
+
 
 class AnyPuppet:
-    """One peer on its link."""
+    """A peer's connection that is a link of a world; a client of `tests/support` goes on top of it."""
 
-    world: AnyWorld[Any]
-
-    def __init__(self, world: AnyWorld[Any], link: Link) -> None:
+    def __init__(self, world: Any, link: Link) -> None:
         self.world = world
         self.link = link
-        self.unread = bytearray()
+        self.unread = self._unread = bytearray()
+        self.aside: list[Any] = []
         self.waited_for_commit = False
+        self.sent: list[int] = []
 
     @property
     def conversation(self) -> Any:
@@ -161,15 +201,27 @@ class AnyPuppet:
             self.world.engine.received(self.link, data)
         self.world.run()
 
+    send_bytes = send
+
+    def _fill(self) -> None:
+        """What the server has not said by now it will not say before time passes."""
+        raise BlockingIOError("nothing more was said")
+
     def receive(self, said: list[bytes]) -> None:
         """Take what the server said, in the pieces in which it did."""
         self.unread += b"".join(said)
+        self.sent.append(sum(map(len, said)))
 
     def bytes_heard(self) -> bytes:
         """All unread bytes, as they are."""
         data = bytes(self.unread)
         self.unread.clear()
         return data
+
+    def drain(self) -> None:
+        """The peer takes what was said to it, after it did not for a while."""
+        self.world.engine.go_on(self.link)
+        self.world.run()
 
     def hang_up(self, *, undelivered: bool = False) -> None:
         """The peer is gone."""

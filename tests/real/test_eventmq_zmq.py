@@ -114,7 +114,7 @@ def happened(peer: Socket, events: int, within_ms: int = WAIT_MS) -> bool:
 @pytest.mark.parametrize("listener", ["eventmq", "eventmq_publish", "ipc"])
 def test_dealers_with_automatic_identities(connect: Connect, listener: str) -> None:
     at_work, client = worker(connect, listener=listener), connect(zmq.DEALER, listener)
-    msgid = say(client, "REQUEST", "default", "reply-requested", call("os.path", "basename", "/a"))
+    msgid = say(client, "REQUEST", "default", "reply-requested", call("os.path.basename", "/a"))
     work(at_work, result=b'{"value": "a"}')
     assert hear(client)[3:] == [msgid.encode()]
     assert hear(client)[3:] == [b'{"value": "a"}', msgid.encode()]

@@ -43,7 +43,7 @@ def test_a_job_over_every_kind_of_kill(tmp_path: Path, dialect: str) -> None:
             assert {job.name for job in jobs} == {"waits", "runs"}
             with Periodic(port, dialect=dialect) as client:
                 client.submit("f", "runs", b"new")
-            worker.done(next(job.handle for job in jobs if job.name == "waits"))
+            worker.done(next(job for job in jobs if job.name == "waits"))
             # The document has no answer to that; this one comes behind it, from the disk.
             worker.remove("f", "nobody")
             server.restart()
@@ -52,9 +52,9 @@ def test_a_job_over_every_kind_of_kill(tmp_path: Path, dialect: str) -> None:
             jobs = [worker.grab(), worker.grab()]
             assert [(job.name, job.workload) for job in jobs] == [("runs", b"new"), ("later", b"3")]
             for job in jobs:
-                worker.done(job.handle)
+                worker.done(job)
             worker.ping()
-            assert worker.status()["f"][:3] == (1, 0, 0)
+            assert worker.status()["f"][:3] == [1, 0, 0]
 
 
 def test_the_default_socket_lies_in_the_data_directory_and_is_nobody_elses(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_auth_file_that_cannot_be_used_is_a_wrong_setting(tmp_path: Path) -> 
 def test_shutdown_over_the_protocol_stops_the_server(tmp_path: Path) -> None:
     with speaking(tmp_path) as server, Periodic(server.ports["periodic"]) as client:
         client.submit("f", "n")
-        client.send(p.SHUTDOWN)
+        client.say(p.SHUTDOWN)
         assert server.wait(20) == 0
     server.start()
     with server, Periodic(server.ports["periodic"]) as client:

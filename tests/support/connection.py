@@ -1,15 +1,22 @@
 """The one blocking socket on which the clients of all protocols are."""
 
-from __future__ import annotations
-
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from tests.support.scoped import Scoped
 
 M = TypeVar("M")
+
+
+def messages_in(cut: Callable[[bytearray], M | None], data: bytes) -> Iterator[M]:
+    """All that was said, cut into messages; `ValueError` if something else is left."""
+    unread = bytearray(data)
+    while unread:
+        if (message := cut(unread)) is None:
+            raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+        yield message
 
 
 class Connection(Scoped, Generic[M]):
@@ -58,6 +65,13 @@ class Connection(Scoped, Generic[M]):
     def read(self) -> M:
         """The next message that comes."""
         return self._read()
+
+    def heard(self) -> list[M]:
+        """All messages that have come already, none of them in part."""
+        found = [*self.aside, *iter(self.cut, None)]
+        self.aside.clear()
+        assert not self._unread, f"half a message: {bytes(self._unread[:80])!r}"
+        return found
 
     def next_of(self, wanted: Callable[[M], bool]) -> M:
         """The next message that is wanted, of those aside or of those that come."""

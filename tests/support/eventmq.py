@@ -1,10 +1,8 @@
-"""An EventMQ client and worker on one blocking socket, small enough to see through.
+"""An EventMQ client and worker on one connection, small enough to see through.
 
 It speaks ZMTP and eMQP by itself. It is a witness, not a library: it never reconnects, retries or
 hides a message. A lost connection and a timeout come out as `OSError`: the outcome is unknown.
 """
-
-from __future__ import annotations
 
 import json
 import struct
@@ -13,11 +11,11 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from tests.prove.bodies import undone
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 HANDED_OVER = 5
 RESULT = 6
@@ -27,79 +25,100 @@ GREETING_SIZE = 64
 _GREETING = b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 
 
+VERSION = b"eMQP/1.0"
+Text = str | bytes
+
+
 class Given(NamedTuple):
     """A job as a worker is given it."""
 
-    msgid: str
-    queue: str
-    headers: str
+    msgid: bytes
+    queue: bytes
+    headers: bytes
     body: bytes
 
 
 class EventMQ(Connection[list[bytes]]):
     """A DEALER that speaks eMQP: a client, a worker or an administrator, as it is used."""
 
+    commands: list[bytes]
+    """Those of the transport that have come; messages are without them."""
+
     def __init__(
         self, address: int | Path, *, identity: bytes = b"", timeout: float = 10.0
     ) -> None:
         super().__init__(address, timeout=timeout)
-        self.send_bytes(handshake(identity=identity))
+        self.open(identity=identity)
+
+    def open(self, socket_type: str = "DEALER", identity: bytes = b"") -> Self:
+        """Say what one is, and hear what the server is."""
+        self.send_bytes(handshake(socket_type, identity))
+        self.read_handshake()
+        return self
+
+    def read_handshake(self) -> None:
         greeting = self._take(GREETING_SIZE)
         if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
             raise ValueError(f"not a greeting: {greeting!r}")
+        self.commands = []
         while (ready := take_frames(self._unread)) is None:
             self._fill()
         if not ready[0].startswith(b"\x05READY"):
             raise ValueError(f"not READY: {ready!r}")
 
     def cut(self) -> list[bytes] | None:
-        """Heartbeats and commands of the transport are passed over."""
-        while frames := take_frames(self._unread):
-            if len(frames) > 1 and frames[2] != b"HEARTBEAT":
-                break
+        while (frames := take_frames(self._unread)) is not None and len(frames) == 1:
+            self.commands += frames
         return frames
 
     # -- eMQP ------------------------------------------------------------------------------
 
-    def say(self, command: str, *parts: str | bytes, msgid: str = "") -> str:
+    def say(self, command: str, *parts: Text, msgid: Text = b"") -> bytes:
         """Send one command; returns its id."""
-        msgid = msgid or str(uuid.uuid4())
-        raw = [part.encode() if isinstance(part, str) else part for part in parts]
-        self.send_bytes(encoded([b"", b"eMQP/1.0", command.encode(), msgid.encode(), *raw]))
+        msgid = _raw(msgid) or str(uuid.uuid4()).encode()
+        self.send_bytes(message(_raw(command), msgid, *map(_raw, parts)))
         return msgid
 
-    def hear(self, *commands: str) -> list[bytes]:
-        """The next message, or the next with one of these commands; others wait for their turn."""
-        return self.next_of(lambda frames: not commands or frames[2].decode() in commands)
+    def hear(self, command: str) -> list[bytes]:
+        """The next message with this command; others wait for their turn."""
+        return self.next_of(lambda frames: frames[2] == command.encode())
+
+    def words(self) -> list[tuple[str, ...]]:
+        """What has come, without ids of the server's own and without heartbeats."""
+        heard = [[m[2], *m[4:]] for m in self.heard() if m[2] != b"HEARTBEAT"]
+        return [tuple(part.decode("utf-8", "replace") for part in words) for words in heard]
 
     # -- clients ---------------------------------------------------------------------------
 
     def request(
-        self, body: bytes, queue: str = "default", headers: str = "", msgid: str = ""
-    ) -> str:
+        self, body: Text = b"body", queue: Text = "default", headers: Text = "", msgid: Text = b""
+    ) -> bytes:
         """Send a job without waiting for anything; returns its id."""
         return self.say("REQUEST", queue, headers, body, msgid=msgid)
 
-    def handed_over(self) -> str:
+    def handed_over(self) -> bytes:
         """The id of the next request that a worker has been given."""
-        return self._reply(HANDED_OVER)[4].decode()
+        return self._reply(HANDED_OVER)[4]
 
-    def result(self) -> tuple[str, bytes]:
+    def result(self) -> tuple[bytes, bytes]:
         """The id and the result of the next job that was asked for with `reply-requested`."""
         frames = self._reply(RESULT)
-        return frames[5].decode(), frames[4]
+        return frames[5], frames[4]
 
     def _reply(self, size: int) -> list[bytes]:
         return self.next_of(lambda frames: frames[2] == b"REPLY" and len(frames) == size)
 
+    def replies(self) -> list[tuple[str, ...]]:
+        """The REPLYs that have come: an id, or a result and an id."""
+        return [words[1:] for words in self.words() if words[0] == "REPLY"]
+
     # -- workers ---------------------------------------------------------------------------
 
-    def inform(self, *queues: tuple[int, str], slots: int = 0) -> Self:
+    def inform(self, *queues: tuple[int, str], slots: int = 0, role: str = "worker") -> Self:
         """Become a worker of these queues, and say READY for each slot."""
-        names = json.dumps([list(queue) for queue in queues]) if queues else ""
-        msgid = self.say("INFORM", names, "worker")
-        acked = self.hear("ACK")[4].decode()
-        if acked != msgid:
+        msgid = self.say("INFORM", json.dumps(queues) if queues else "", role)
+        acked = self.hear("ACK")[4:]
+        if acked != [msgid]:
             raise ValueError(f"ACK of {acked!r}")
         for _ in range(slots):
             self.ready()
@@ -111,25 +130,48 @@ class EventMQ(Connection[list[bytes]]):
 
     def next_job(self) -> Given:
         """The next job that this worker is given; heartbeats are sent only in between calls."""
-        frames = self.hear("REQUEST")
-        return Given(frames[3].decode(), frames[4].decode(), frames[5].decode(), frames[6])
+        return Given(*self.hear("REQUEST")[3:7])
 
-    def reply(self, msgid: str, result: bytes = b'{"value": true}') -> None:
+    def given(self) -> list[Given]:
+        """The jobs that have come."""
+        return [Given(*m[3:7]) for m in self.heard() if m[2] == b"REQUEST"]
+
+    def take(self) -> Given:
+        """The one job that has come."""
+        (given,) = self.given()
+        return given
+
+    def reply(self, msgid: bytes, result: Text = b'{"value": true}') -> None:
         """A job is done."""
         self.say("REPLY", result, msgid)
 
+    def done(self, given: Given, result: Text = '{"value": 1}', *, ready: bool = True) -> None:
+        """A job is done, and another would be taken."""
+        self.reply(given.msgid, result)
+        if ready:
+            self.ready()
+
     # -- administrators -----------------------------------------------------------------------
 
-    def ask(self, command: str) -> dict[str, object]:
+    def ask(self, command: str) -> Any:
         """STATUS, ROUTER_SHOW_WORKERS or ROUTER_SHOW_SCHEDULERS, and its answer."""
         self.say(command, msgid=f"admin:{uuid.uuid4()}")
-        answer: dict[str, object] = json.loads(self.hear("REPLY")[4])
-        return answer
+        return json.loads(self.hear("REPLY")[4])
 
 
-def call(path: str, name: str, *args: object, **kwargs: object) -> bytes:
-    """The message that asks a job manager to call a function."""
-    params = {"callable": name, "path": path, "args": list(args), "kwargs": kwargs}
+def _raw(text: Text) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
+
+def message(command: bytes, msgid: bytes, *parts: bytes) -> bytes:
+    """One message of eMQP as bytes."""
+    return encoded([b"", VERSION, command, msgid, *parts])
+
+
+def call(name: str = "os.path.basename", *args: object, **kwargs: object) -> bytes:
+    """The message that asks a job manager to call a function, as the client library writes it."""
+    path, _, function = name.rpartition(".")
+    params = {"callable": function, "path": path, "args": list(args), "kwargs": kwargs}
     return json.dumps(["run", params | {"class_args": [], "class_kwargs": {}}]).encode()
 
 
@@ -167,11 +209,7 @@ def take_frames(unread: bytearray) -> list[bytes] | None:
 
 def said(data: bytes) -> Iterator[list[bytes]]:
     """All that a server said behind its greeting, message by message; `ValueError` if it cannot be read."""
-    unread = bytearray(data[GREETING_SIZE:])
-    while (frames := take_frames(unread)) is not None:
-        yield frames
-    if unread:
-        raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+    return messages_in(take_frames, data[GREETING_SIZE:])
 
 
 def handshake(socket_type: str = "DEALER", identity: bytes = b"") -> bytes:
@@ -181,11 +219,6 @@ def handshake(socket_type: str = "DEALER", identity: bytes = b"") -> bytes:
         for name, value in ((b"Socket-Type", socket_type.encode()), (b"Identity", identity))
     )
     return _GREETING + _command(b"READY", properties)
-
-
-def pairs(names: Iterable[str], weight: int = 10) -> list[tuple[int, str]]:
-    """Queues of one weight."""
-    return [(weight, name) for name in names]
 
 
 def _command(name: bytes, data: bytes) -> bytes:
@@ -221,13 +254,13 @@ class Peer(peer.Peer):
         super().open()
 
     def _inform(self) -> None:
-        queues = pairs(self.queues, self._weight)
+        queues = [(self._weight, name) for name in self.queues]
         self._send("INFORM", json.dumps(queues).encode(), b"worker")
 
     def _send(self, command: str, *parts: bytes, msgid: str = "") -> None:
         self._said += 1
         msgid = msgid or f"{id(self):x}/{self._said}"
-        self.say(encoded([b"", b"eMQP/1.0", command.encode(), msgid.encode(), *parts]))
+        self.say(message(command.encode(), msgid.encode(), *parts))
 
     def cut(self) -> list[bytes] | None:
         if not self._greeted:
@@ -287,15 +320,15 @@ class Peer(peer.Peer):
                 headers.append(f"retry-count:{offer.retry}")
             if offer.reserve:
                 headers.append(f"timeout:{offer.reserve}")
-            body = call("prove", "run").replace(b'"args": []', b'"args": ' + offer.body)
+            body = call("prove.run").replace(b'"args": []', b'"args": ' + offer.body)
             parts = (offer.queue.encode(), ",".join(headers).encode(), body)
             self._send("REQUEST", *parts, msgid=offer.jid)
-        if self.variant != "handed-over":
-            self._settle(offers)
+        self._settle(offers)
 
     def _settle(self, what: Sequence[peer.Offer] | peer.Grant) -> None:
-        self._settling.append(what)
-        self._send("STATUS")
+        if self.variant != "handed-over":
+            self._settling.append(what)
+            self._send("STATUS")
 
     def serve(self, queue: str) -> None:
         super().serve(queue)

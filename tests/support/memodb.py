@@ -1,20 +1,18 @@
-"""MemoDB over one blocking socket, small enough to see through: SP's frames, memo01's headers.
+"""MemoDB over one connection, small enough to see through: SP's frames, memo01's headers.
 
 It is a witness, not a library: it never reconnects, re-sends or hides an answer. Several clients
 and workers may share one connection, as NNG's contexts do: `ask` sends a request and returns its
-id, `hear` returns the next reply of any of them. A lost connection and a timeout come out as
+id, `read` returns the next reply to any of them. A lost connection and a timeout come out as
 `OSError`.
 """
-
-from __future__ import annotations
 
 import random
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
@@ -25,13 +23,15 @@ HELLO_BACK = b"\0SP\0\0\x31\0\0"
 # -- memo01 ----------------------------------------------------------------------------------------
 
 
-class Message(NamedTuple):
-    """One message: what it is, whose it is, the rest of its header, its payload."""
+class Reply(NamedTuple):
+    """What the server said: to which request, and what. The last two are of a JOB."""
 
+    request: int
     op: int
     worker: bytes
-    fields: tuple[Any, ...]
     payload: bytes
+    service: str = ""
+    timeout_ms: int = 0
 
 
 def ready(*services: str) -> bytes:
@@ -59,15 +59,14 @@ def leaving(worker: bytes) -> bytes:
     return _header(DISCONNECT, worker)
 
 
-def parse(raw: bytes) -> Message:
+def parse(request: int, raw: bytes) -> Reply:
     """A message as a server writes it; `ValueError` if it is not written in the one right way."""
     values, end = _take(raw, 0)
     if not isinstance(values, list) or len(values) < 3 or values[0] != "memo01":
         raise ValueError(f"not memo01: {raw[:80]!r}")
-    message = Message(values[1], values[2], tuple(values[3:]), raw[end:])
-    if _header(message.op, message.worker, *message.fields) != raw[:end]:
+    if _cbor(values) != raw[:end]:
         raise ValueError(f"not deterministic CBOR: {raw[:end]!r}")
-    return message
+    return Reply(request, values[1], values[2], raw[end:], *values[3:])
 
 
 def _header(*values: object) -> bytes:
@@ -121,96 +120,151 @@ def _take(raw: bytes, at: int) -> tuple[object, int]:
 # -- SP --------------------------------------------------------------------------------------------
 
 
+_ID_BIT = 1 << 31
+"""The highest bit of a word says that it is the request's id, and not that of a device on the way."""
+
+
 def numbers(last: int) -> Iterator[int]:
-    """Ids of requests, each with its highest bit."""
+    """Ids of requests. NNG begins anywhere too: those of different sockets should not be the same."""
     while True:
-        last = (last + 1) % (1 << 31)
-        yield last | 1 << 31
+        last = (last + 1) % _ID_BIT
+        yield last
 
 
-def take_reply(unread: bytearray, lead: bytes = b"") -> tuple[int, Message] | None:
-    """Take a whole reply off the front, and the id of its request; None until it is there.
+def stack(request: int, *hops: int) -> bytes:
+    """The words before a message: those of devices on the way, and the request's id."""
+    return b"".join(struct.pack(">I", word) for word in (*hops, request | _ID_BIT))
 
-    On a unix socket each begins with `lead`.
-    """
+
+def framed(body: bytes, lead: bytes = b"") -> bytes:
+    """A body as a connection carries it; on a unix socket it begins with `lead`."""
+    return lead + struct.pack(">Q", len(body)) + body
+
+
+def take_frame(unread: bytearray, lead: bytes = b"") -> bytes | None:
+    """Take the body of a whole frame off the front; None until it is there."""
     head = len(lead) + 8
     end = head + int.from_bytes(unread[len(lead) : head], "big")
-    if len(unread) < max(end, head + 4):
+    if len(unread) < end:
         return None
     if not unread.startswith(lead):
         raise ValueError("a message on a unix socket begins with 01")
     body = bytes(unread[head:end])
     del unread[:end]
-    # Words of devices on the way stand before the id.
+    return body
+
+
+def take_reply(unread: bytearray, lead: bytes = b"") -> Reply | None:
+    """Take a whole reply off the front; None until it is there."""
+    body = take_frame(unread, lead)
+    if body is None:
+        return None
     at = next(at for at in range(0, len(body), 4) if body[at] & 0x80) + 4
-    return int.from_bytes(body[at - 4 : at], "big"), parse(body[at:])
+    return parse(int.from_bytes(body[at - 4 : at], "big") - _ID_BIT, body[at:])
 
 
-class MemoDB(Connection[tuple[int, Message]]):
+class MemoDB(Connection[Reply]):
     """One connection to a listener on a port, or on the path of a unix socket."""
 
     read_size = 1 << 18
+    lead = b""
+    _ids = numbers(random.getrandbits(31))
 
     def __init__(self, where: int | str, *, timeout: float = 10.0) -> None:
         super().__init__(where, timeout=timeout)
-        self._lead = b"" if isinstance(where, int) else b"\x01"
-        # NNG begins anywhere too: ids of different sockets should not be the same.
-        self._ids = numbers(random.getrandbits(31))
+        if not isinstance(where, int):
+            self.lead = b"\x01"
+        self.open()
+
+    def open(self) -> Self:
+        """Both say what they are."""
         self.send_bytes(HELLO)
         if self._take(len(HELLO_BACK)) != HELLO_BACK:
             raise ValueError("not an SP server of REP sockets")
+        return self
 
     # -- raw -------------------------------------------------------------------------------------
 
-    def ask(self, message: bytes, request_id: int | None = None) -> int:
-        """Send a request without waiting for its reply; its id."""
-        if request_id is None:
-            request_id = next(self._ids)
-        self.send_bytes(self.frame(struct.pack(">I", request_id) + message))
-        return request_id
-
     def frame(self, body: bytes) -> bytes:
         """A body as this kind of connection carries it."""
-        return self._lead + struct.pack(">Q", len(body)) + body
+        return framed(body, self.lead)
 
-    def cut(self) -> tuple[int, Message] | None:
-        return take_reply(self._unread, self._lead)
+    def asking(self, request: int, message: bytes) -> bytes:
+        """The bytes of a request."""
+        return self.frame(stack(request) + message)
 
-    def hear(self) -> tuple[int, Message]:
-        """The next reply and the id of its request; `OSError` if the connection ends before."""
-        return self.read()
+    def ask(self, message: bytes, request: int | None = None, *hops: int) -> int:
+        """Send a request without waiting for its reply; its id."""
+        if request is None:
+            request = next(self._ids)
+        self.send_bytes(self.frame(stack(request, *hops) + message))
+        return request
 
-    def call(self, message: bytes) -> Message:
-        """Send one request and wait for its reply; nothing else may be under way."""
-        asked = self.ask(message)
-        heard, reply = self.hear()
-        if heard != asked:
-            raise ValueError(f"a reply to {heard:x}, not to {asked:x}")
+    def cut(self) -> Reply | None:
+        return take_reply(self._unread, self.lead)
+
+    def hear(self) -> Reply | None:
+        """The next reply if it has come already."""
+        reply = self.cut()
+        assert reply or not self._unread, "half a reply"
         return reply
 
     # -- roles -----------------------------------------------------------------------------------
 
     def run(self, service: str, payload: bytes = b"", timeout_ms: int = 5_000) -> bytes:
-        """Have a job done; its result."""
-        reply = self.call(job(service, payload, timeout_ms))
-        if (reply.op, reply.worker, reply.fields) != (RESULT, b"", ()):
-            raise ValueError(f"not a result: {reply!r}")
+        """Have a job done; its result. Nothing else may be under way."""
+        asked = self.job(payload, service, timeout_ms)
+        reply = self.answer()
+        if reply != Reply(asked, RESULT, b"", reply.payload):
+            raise ValueError(f"not the result of {asked:x}: {reply!r}")
         return reply.payload
+
+    def job(
+        self, payload: bytes = b"x", service: str = "s", timeout_ms: int = 5_000,
+        request: int | None = None,
+    ) -> int:  # fmt: skip
+        return self.ask(job(service, payload, timeout_ms), request)
+
+    def ready(self, *services: str) -> int:
+        return self.ask(ready(*services or ("s",)))
+
+    def result(self, task: Reply, payload: bytes = b"y", leaving: bool | None = None) -> int:
+        return self.ask(result(task.worker, payload, leaving))
+
+    def heartbeat(self, task: Reply) -> int:
+        return self.ask(heartbeat(task.worker))
+
+    def given(self) -> Reply:
+        return self._read_of(JOB)
+
+    def answer(self) -> Reply:
+        return self._read_of(RESULT)
+
+    def work_off(self, count: int, result: bytes = b"y") -> list[Reply]:
+        """So many jobs, one after the other, each done as soon as it is given."""
+        given: list[Reply] = []
+        for _ in range(count):
+            given.append(self.given())
+            self.result(given[-1], result)
+        return given
+
+    def asked_to_beat(self) -> Reply:
+        return self._read_of(HEARTBEAT)
+
+    def disconnected(self) -> Reply:
+        return self._read_of(DISCONNECT)
+
+    def _read_of(self, op: int) -> Reply:
+        reply = self.read()
+        assert reply.op == op, reply
+        return reply
 
 
 def said(data: bytes) -> Iterator[bytes]:
     """All that a server said behind its hello, frame by frame; `ValueError` if it cannot be read."""
-    if not data.startswith(HELLO_BACK):
-        if not HELLO_BACK.startswith(data):
-            raise ValueError(f"no hello: {data[:40]!r}")
-        return
-    at = len(HELLO_BACK)
-    while at < len(data):
-        (size,) = struct.unpack_from(">Q", data, at)
-        if len(data) < at + 8 + size:
-            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
-        yield data[at + 8 : at + 8 + size]
-        at += 8 + size
+    if not data.startswith(HELLO_BACK) and not HELLO_BACK.startswith(data):
+        raise ValueError(f"no hello: {data[:40]!r}")
+    return messages_in(take_frame, data[len(HELLO_BACK) :])
 
 
 # -- in common words -------------------------------------------------------------------------------
@@ -231,7 +285,6 @@ class Peer(peer.Peer):
     def __init__(self, *arguments: Any, **who: Any) -> None:
         super().__init__(*arguments, **who)
         self.requests: dict[int, Request] = {}
-        # NNG begins anywhere too: ids of different sockets should not be the same.
         self._ids = numbers(self.rng.getrandbits(30))
 
     def open(self) -> None:
@@ -239,7 +292,7 @@ class Peer(peer.Peer):
         self.unread.clear()
         self.say(HELLO)
 
-    def cut(self) -> tuple[int, Message] | None:
+    def cut(self) -> Reply | None:
         if not self.is_open:
             if len(self.unread) < len(HELLO_BACK):
                 return None
@@ -251,27 +304,26 @@ class Peer(peer.Peer):
                 self.say_again(number)
         return take_reply(self.unread)
 
-    def answers(self, reply: tuple[int, Message]) -> Iterable[peer.Answer]:
-        number, message = reply
-        request = self.requests.pop(number, None)
+    def answers(self, reply: Reply) -> Iterable[peer.Answer]:
+        request = self.requests.pop(reply.request, None)
         if request is None:
             return  # nobody asks for it any more
         if isinstance(request.what, peer.Offer):
-            if (message.op, message.worker) != (RESULT, b""):
-                raise peer.Unexpected(message)
-            yield peer.Result(request.what, message.payload)
+            if (reply.op, reply.worker) != (RESULT, b""):
+                raise peer.Unexpected(reply)
+            yield peer.Result(request.what, reply.payload)
             return
         if request.what is not None:
             # What is said of a report says nothing of whether it came in time.
-            yield peer.Done(request.what, "maybe" if message.op == DISCONNECT else "ok")
-        if message.op == HEARTBEAT:
-            self._ask(heartbeat(message.worker))
-        elif message.op == JOB:
-            yield peer.Granted(_granted(message))
-        elif message.op == DISCONNECT:
+            yield peer.Done(request.what, "maybe" if reply.op == DISCONNECT else "ok")
+        if reply.op == HEARTBEAT:
+            self._ask(heartbeat(reply.worker))
+        elif reply.op == JOB:
+            yield peer.Granted(_granted(reply))
+        elif reply.op == DISCONNECT:
             yield peer.Nothing("maybe")
         else:
-            raise peer.Unexpected(message)
+            raise peer.Unexpected(reply)
 
     def _ask(self, message: bytes, what: peer.Offer | peer.Grant | None = None) -> None:
         number = next(self._ids)
@@ -281,8 +333,7 @@ class Peer(peer.Peer):
     def say_again(self, number: int) -> None:
         """Say a request that was not answered."""
         if self.is_open:
-            message = self.requests[number].message
-            self.say(struct.pack(">QI", len(message) + 4, number) + message)
+            self.say(framed(stack(number) + self.requests[number].message))
 
     def unanswered(self) -> Sequence[peer.Offer]:
         asked = [request.what for request in self.requests.values()]
@@ -320,12 +371,10 @@ class Request(NamedTuple):
     what: peer.Offer | peer.Grant | None
 
 
-def _granted(message: Message) -> peer.Grant:
-    queue, timeout_ms = message.fields
-    grant = peer.Grant(message.worker, "", queue, message.payload, holder=message.worker.hex())
-    if timeout_ms not in (0, _FOREVER_MS):
-        grant.reserve = timeout_ms / 1_000
-    return grant
+def _granted(job: Reply) -> peer.Grant:
+    has_end = job.timeout_ms not in (0, _FOREVER_MS)
+    reserve = job.timeout_ms / 1_000 if has_end else None
+    return peer.Grant(job.worker, "", job.service, job.payload, reserve, holder=job.worker.hex())
 
 
 def _vary(offer: peer.Offer, rng: random.Random) -> None:

@@ -1,21 +1,19 @@
 """What the test client of every protocol offers, in words that all protocols share.
 
 A protocol's client is one file of this folder, written from the protocol's document: functions that encode
-messages and cut answers, none of which is franca's; a blocking connection with the protocol's own commands; and a
-`Peer`, which knows no socket. A `Peer` is told what to do in common words (submit, take, report, beat, rest,
+messages and cut answers, none of which is franca's; a connection with the protocol's own commands, on a blocking
+socket or on a link of the unit tests' world; and a `Peer`, which knows neither. A `Peer` is told what to do in common words (submit, take, report, beat, rest,
 leave) and returns what the server said in common words: the answers below. The simulation carries its bytes
 over wires of its own, the proofs over a socket (`Wired`), so that producers and workers are written once.
 
 `protocols.py` lists the clients. A protocol that lacks an action raises `NotImplementedError`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from tests.support.connection import Connection
 
@@ -65,30 +63,26 @@ class Grant:
 # -- answers ---------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """The server has promised to keep the job, under this name."""
 
     offer: Offer
     name: str
 
 
-@dataclass(slots=True)
-class Refused:
+class Refused(NamedTuple):
     offer: Offer | None
     why: str
 
 
-@dataclass(slots=True)
-class Part:
+class Part(NamedTuple):
     """A part of the result of a job that is waited for."""
 
     offer: Offer
     data: bytes
 
 
-@dataclass(slots=True)
-class Result:
+class Result(NamedTuple):
     """The end of a job that was waited for. Of one that was not accepted before it says that too."""
 
     offer: Offer
@@ -96,8 +90,7 @@ class Result:
     failed: bool = False
 
 
-@dataclass(slots=True)
-class Granted:
+class Granted(NamedTuple):
     grant: Grant
 
 

@@ -1,24 +1,22 @@
-"""A Periodic client and worker on one blocking socket, in today's dialect or the document's.
+"""A Periodic client and worker on one connection, in today's dialect or the document's.
 
 It is a witness, not a library: it never reconnects, retries or hides an answer. A lost connection
 and a timeout come out as `OSError` (the outcome is unknown), an answer other than the one that was
 hoped for as `PeriodicError` (it is not). It shares no code with the server.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from zlib import crc32
 
 from tests.prove.bodies import plain
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 CRC, BIN, DOC = "crc", "bin", "doc"
 """Today's dialect, the same without a CRC, and the document's."""
@@ -76,47 +74,18 @@ def unpacked(data: bytes, start: int = 0) -> tuple[Assigned, int]:
     """A job of today's dialect, and where it ends; its handle is its function and name."""
     func_end = start + 1 + data[start]
     name_end = func_end + 1 + data[func_end]
-    size = int.from_bytes(data[name_end : name_end + 4])
-    at = name_end + 4 + size
+    names = data[start + 1 : func_end].decode(), data[func_end + 1 : name_end].decode()
+    at = name_end + 4 + int.from_bytes(data[name_end : name_end + 4])
     sched_at, version = struct.unpack_from(">qB", data, at)
-    at += 9
-    numbers = [0, 0]
-    for index in range(2):
-        if version & 1 << index:
-            numbers[index] = struct.unpack_from(">i", data, at)[0]
-            at += 4
-    job = Assigned(
-        data[start:name_end], data[start + 1 : func_end].decode(),
-        data[func_end + 1 : name_end].decode(), data[name_end + 4 : name_end + 4 + size],
-        sched_at, numbers[0], numbers[1],
-    )  # fmt: skip
-    return job, at
+    numbers = struct.unpack_from(f">{version.bit_count()}i", data, at + 9)
+    count, timeout = numbers[0] if version & 1 else 0, numbers[-1] if version & 2 else 0
+    job = Assigned(data[start:name_end], *names, data[name_end + 4 : at], sched_at, count, timeout)
+    return job, at + 9 + 4 * len(numbers)
 
 
-def encoded_job(dialect: str, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
-    """A job as the dialect writes it; the numbers are `at`, `count` and `timeout`."""
-    if dialect != DOC:
-        return packed(func, name, workload, **numbers)
-    keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
-    job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
-    return json.dumps(job | {keys[key]: value for key, value in numbers.items()}).encode()
-
-
-def named(dialect: str, func: str) -> bytes:
-    """A function's name as an argument."""
-    return func.encode() if dialect == DOC else str8(func)
-
-
-def put_off(dialect: str, handle: bytes, delay: int, step: int) -> bytes:
-    """The arguments of SCHED_LATER."""
-    if dialect == DOC:
-        return SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
-    return handle + struct.pack(">qh", delay, step)
-
-
-def numbered(dialect: str, number: int) -> bytes:
-    """A message's id."""
-    return struct.pack(">I", number) if dialect == CRC else b"%d" % number
+def listed(jobs: Sequence[bytes]) -> bytes:
+    """The arguments of LOAD in today's dialect."""
+    return struct.pack(">q", len(jobs)) + b"".join(jobs)
 
 
 def framed(dialect: str, payload: bytes) -> bytes:
@@ -152,19 +121,15 @@ def take_payload(dialect: str, unread: bytearray) -> bytes | None:
 
 def said(data: bytes) -> Iterator[bytes]:
     """All that a server said, frame by frame, with a CRC or without; `ValueError` if it cannot be read."""
-    at = 0
-    while at < len(data):
-        if data[at : at + 4] != b"\0RES" or len(data) < at + 9:
-            raise ValueError(f"no frame: {data[at : at + 40]!r}")
-        (size,) = struct.unpack_from(">I", data, at + 4)
-        payload = data[at + 12 : at + 12 + size]
-        head = 12
-        if len(data) < at + 12 or crc32(payload) != int.from_bytes(data[at + 8 : at + 12], "big"):
-            payload, head = data[at + 8 : at + 8 + size], 8
-        if len(payload) < size:
-            raise ValueError(f"half a frame: {data[at : at + 40]!r}")
-        yield payload
-        at += head + size
+    return messages_in(_take_any, data)
+
+
+def _take_any(unread: bytearray) -> bytes | None:
+    try:
+        payload = take_payload(CRC, unread)
+    except ValueError:
+        payload = None
+    return take_payload(BIN, unread) if payload is None else payload
 
 
 def parsed(dialect: str, payload: bytes) -> Message:
@@ -177,157 +142,230 @@ def parsed(dialect: str, payload: bytes) -> Message:
     return Message(msgid, DATA, rest)
 
 
-def assigned(dialect: str, message: Message) -> Assigned:
-    """The job that a JOB_ASSIGN brings."""
-    if dialect != DOC:
-        return replace(unpacked(message.data)[0], msgid=message.msgid)
-    handle, _, job = message.data.partition(SEPARATOR)
-    return _of_json(handle, message.msgid, json.loads(job))
+class Speaker:
+    """What a peer writes and reads in its dialect."""
+
+    dialect = CRC
+    _last_id = 0
+
+    def next_id(self) -> bytes:
+        """A message's id. Without a CRC, one with the document's separator would pass for text."""
+        self._last_id += 1
+        if self.dialect == CRC:
+            return struct.pack(">I", self._last_id)
+        return b"%d" % self._last_id if self.dialect == DOC else b"A%03d" % self._last_id
+
+    def framed(self, payload: bytes) -> bytes:
+        return framed(self.dialect, payload)
+
+    def message(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
+        """The bytes of a command."""
+        return message(self.dialect, command, args, msgid)
+
+    def func(self, func: str) -> bytes:
+        """A function's name as an argument."""
+        return func.encode() if self.dialect == DOC else str8(func)
+
+    def encoded_job(self, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
+        """A job; the numbers are `at`, `count` and `timeout`."""
+        if self.dialect != DOC:
+            return packed(func, name, workload, **numbers)
+        keys = {"at": "sched_at", "count": "counter", "timeout": "timeout"}
+        job: dict[str, object] = {"func": func, "name": name, "workload": workload.decode()}
+        return json.dumps(job | {keys[key]: value for key, value in numbers.items()}).encode()
+
+    def put_off(self, handle: bytes, delay: int, step: int) -> bytes:
+        """The arguments of SCHED_LATER."""
+        if self.dialect == DOC:
+            return SEPARATOR.join((handle, b"%d" % delay, b"%d" % step))
+        return handle + struct.pack(">qh", delay, step)
+
+    def result(self, handle: bytes, result: bytes = b"") -> bytes:
+        """The arguments of WORK_DONE."""
+        return handle + (SEPARATOR if result and self.dialect == DOC else b"") + result
+
+    def job_in(self, message: Message) -> Assigned:
+        """The job that a JOB_ASSIGN brings."""
+        if self.dialect != DOC:
+            return replace(unpacked(message.data)[0], msgid=message.msgid)
+        handle, _, text = message.data.partition(SEPARATOR)
+        job = json.loads(text)
+        texts = job["func"], job["name"], job["workload"].encode()
+        return Assigned(
+            handle, *texts, job["sched_at"], job["counter"], job["timeout"], message.msgid
+        )
 
 
-class Periodic(Connection[Message]):
+class Periodic(Speaker, Connection[Message]):
     """One connection, registered. Answers are matched by their ids; jobs that come are kept."""
 
     def __init__(
-        self, port: int, *, role: int = CLIENT, dialect: str = CRC, name: str = "", token: str = "",
-        timeout: float = 10.0,
+        self, port: int, *, role: int = CLIENT, dialect: str = CRC, name: str | None = None,
+        token: str = "", timeout: float = 10.0,
     ) -> None:  # fmt: skip
         super().__init__(port, timeout=timeout)
         self.dialect = dialect
-        self._ids = 0
-        registration = bytes([role])
-        if name:
-            said = [struct.pack(">q", len(word)) + word.encode() for word in (name, token)]
-            registration = bytes([role + 2]) + b"".join(said)
-        self.send_bytes(self.framed(registration))
-        if dialect == CRC:
-            while (payload := take_payload(CRC, self._unread)) is None:
-                self._fill()
-            self.connection_id = payload
+        self.register(role, name, token)
+
+    def register(self, role: int, name: str | None = None, token: str = "") -> Self:
+        """Say what one is, and who; only today's dialect is answered at once."""
+        said = bytes([role])
+        if name is not None:
+            words = (struct.pack(">q", len(word)) + word.encode() for word in (name, token))
+            said = bytes([role + 2]) + b"".join(words)
+        self.send_bytes(self.framed(said))
+        while self.dialect == CRC and self.take_payload() is None:
+            self._fill()
+        return self
 
     # -- raw -------------------------------------------------------------------------------
 
-    def framed(self, payload: bytes) -> bytes:
-        """A frame as this dialect writes it."""
-        return framed(self.dialect, payload)
-
-    def send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
+    def say(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         """Send a command, and return its id, without waiting for an answer."""
-        if not msgid:
-            self._ids += 1
-            msgid = numbered(self.dialect, self._ids)
+        msgid = msgid or self.next_id()
         self.send_bytes(self.message(command, args, msgid))
         return msgid
 
-    def message(self, command: int, args: bytes, msgid: bytes) -> bytes:
-        """The bytes of a command."""
-        return message(self.dialect, command, args, msgid)
+    def take_payload(self) -> bytes | None:
+        return take_payload(self.dialect, self._unread)
+
+    def cut(self) -> Message | None:
+        payload = self.take_payload()
+        return None if payload is None else parsed(self.dialect, payload)
 
     def read(self) -> Message:
         """The next answer, whatever it is about."""
         return self.next_of(lambda _: True)
+
+    def words(self) -> list[int]:
+        """The commands of all answers that have come."""
+        return [message.command for message in self.heard()]
 
     def answer(self, msgid: bytes) -> Message:
         """The next answer to that id that brings no job; what else comes is kept for later."""
         return self.next_of(lambda got: got.msgid == msgid and got.command != JOB_ASSIGN)
 
     def call(self, command: int, args: bytes = b"") -> Message:
-        """Send a command and return its answer, whatever it is."""
-        return self.answer(self.send(command, args))
+        """Send a command and return its answer, whatever it is; what else comes is kept for later."""
+        return self.answer(self.say(command, args))
+
+    def ask(self, command: int, args: bytes = b"", msgid: bytes = b"") -> Message:
+        """Send a command and return its answer; nothing else may come."""
+        msgid = self.say(command, args, msgid)
+        answer, *more = self.read(), *self.heard()
+        assert (answer.msgid, more) == (msgid, []), f"not the one answer: {answer}"
+        return answer
+
+    def word(self, command: int, args: bytes = b"") -> int:
+        """The command of the one answer to this one."""
+        return self.ask(command, args).command
 
     # -- clients ---------------------------------------------------------------------------
 
     def ping(self) -> None:
         self._expect(self.call(PING), PONG)
 
-    def submit(
-        self, func: str, name: str, workload: bytes = b"", *, at: int = 0, count: int = 0,
-        timeout: int = 0,
-    ) -> None:  # fmt: skip
-        """Returns once the server said that it is kept."""
-        job = encoded_job(self.dialect, func, name, workload, at=at, count=count, timeout=timeout)
-        self._expect(self.call(SUBMIT_JOB, job), SUCCESS)
+    def offer(self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int) -> int:
+        """The command that answers a SUBMIT_JOB."""
+        job = self.encoded_job(func, name, workload, **numbers)
+        return self.call(SUBMIT_JOB, job).command
 
-    def remove(self, func: str, name: str) -> None:
+    def submit(
+        self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
+    ) -> None:
+        """Returns once the server said that it is kept."""
+        if (answer := self.offer(func, name, workload, **numbers)) != SUCCESS:
+            raise PeriodicError(f"answered {answer}")
+
+    def submit_many(self, count: int, workload: bytes = b"", **numbers: int) -> None:
+        """So many jobs of `f`: `n0`, `n1`, and so on."""
+        for number in range(count):
+            self.submit("f", f"n{number}", workload, **numbers)
+
+    def run_job(
+        self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
+    ) -> bytes:
+        """The id to which the result will be the answer."""
+        return self.say(RUN_JOB, packed(func, name, workload, **numbers))
+
+    def remove(self, func: str = "f", name: str = "n") -> None:
         args = str8(func) + str8(name)
         if self.dialect == DOC:
             args = json.dumps({"func": func, "name": name}).encode()
         self._expect(self.call(REMOVE_JOB, args), SUCCESS)
 
     def drop(self, func: str) -> None:
-        self._expect(self.call(DROP_FUNC, named(self.dialect, func)), SUCCESS)
+        self._expect(self.call(DROP_FUNC, self.func(func)), SUCCESS)
 
-    def status(self) -> dict[str, tuple[int, ...]]:
+    def status(self) -> dict[str, list[int]]:
         """By function: workers, jobs, running, and what else the dialect tells."""
-        text = self.call(STATUS).data.decode()
-        lines = [line.split(",") for line in text.split("\n") if line]
-        return {line[0]: tuple(map(int, line[1:])) for line in lines}
+        lines = [line.split(",") for line in self.call(STATUS).data.decode().split("\n") if line]
+        return {line[0]: [int(number) for number in line[1:]] for line in lines}
 
-    def dump(self) -> list[Assigned]:
-        """Every job there is."""
-        msgid = self.send(DUMP)
-        if self.dialect == DOC:
-            jobs: list[Assigned] = []
-            while (data := self.answer(msgid).data) != b"EOF":
-                jobs += [_of_json(b"", msgid, job) for job in json.loads(data)["jobs"]]
-            return jobs
-        data = self.answer(msgid).data
-        found, at = [], 8
+    def dump(self) -> list[bytes]:
+        """Every job there is in today's dialect, as `load` takes it."""
+        data = self.call(DUMP).data
+        at, found = 8, []
         for _ in range(int.from_bytes(data[:8])):
-            job, at = unpacked(data, at)
-            found.append(job)
+            start, at = at, unpacked(data, at)[1]
+            found.append(data[start:at])
+        assert at == len(data)
         return found
 
-    def load(self, jobs: list[bytes]) -> None:
-        """Jobs as `packed` (or JSON objects) makes them; the document's dialect has no answer."""
-        if self.dialect == DOC:
-            self.send(LOAD, b'{"jobs":[%b]}' % b",".join(jobs))
-        else:
-            args = struct.pack(">q", len(jobs)) + b"".join(jobs)
-            self._expect(self.call(LOAD, args), SUCCESS)
+    def load(self, jobs: Sequence[bytes]) -> None:
+        """Take in jobs of today's dialect, as `packed` makes them."""
+        self._expect(self.call(LOAD, listed(jobs)), SUCCESS)
 
     # -- workers ---------------------------------------------------------------------------
 
     def can_do(self, func: str) -> None:
         """Register a function; only today's dialect says that it is."""
-        self._confirmed(CAN_DO, named(self.dialect, func))
+        msgid = self.say(CAN_DO, self.func(func))
+        if self.dialect == CRC:
+            self._expect(self.answer(msgid), SUCCESS)
 
     def grab(self, msgid: bytes = b"") -> Assigned:
         """Ask for a job and wait for it; `TimeoutError` if none comes."""
-        self.send(GRAB_JOB, msgid=msgid)
+        self.say(GRAB_JOB, msgid=msgid)
         return self.next_job()
+
+    def try_grab(self) -> list[Assigned]:
+        """Ask for a job; those that have come then."""
+        self.say(GRAB_JOB)
+        return self.assigned()
+
+    def grab_many(self, count: int) -> None:
+        """So many GRAB_JOBs, with ids from `0000` on."""
+        for number in range(count):
+            self.say(GRAB_JOB, msgid=b"%04d" % number)
 
     def next_job(self) -> Assigned:
         """The next job that comes for any GRAB_JOB."""
-        return assigned(self.dialect, self.next_of(lambda got: got.command == JOB_ASSIGN))
+        return self.job_in(self.next_of(lambda got: got.command == JOB_ASSIGN))
 
-    def done(self, handle: bytes, result: bytes = b"") -> None:
-        data = SEPARATOR + result if result and self.dialect == DOC else result
-        self._confirmed(WORK_DONE, handle + data)
+    def assigned(self) -> list[Assigned]:
+        """The jobs that have come; SUCCESS beside them is passed over."""
+        heard = [message for message in self.heard() if message.command != SUCCESS]
+        assert {message.command for message in heard} <= {JOB_ASSIGN}, heard
+        return [self.job_in(message) for message in heard]
 
-    def fail(self, handle: bytes) -> None:
-        self._confirmed(WORK_FAIL, handle)
+    def done(self, job: Assigned, result: bytes = b"") -> None:
+        self.say(WORK_DONE, self.result(job.handle, result))
 
-    # -- inside ----------------------------------------------------------------------------
+    def fail(self, job: Assigned) -> None:
+        self.say(WORK_FAIL, job.handle)
 
-    def _confirmed(self, command: int, args: bytes) -> None:
-        msgid = self.send(command, args)
-        if self.dialect == CRC:
-            self._expect(self.answer(msgid), SUCCESS)
+    def later(self, job: Assigned, delay: int, step: int = 0) -> None:
+        self.say(SCHED_LATER, self.put_off(job.handle, delay, step))
+
+    def acquire(self, job: Assigned, lock: str, most: int = 1) -> bool:
+        answer = self.ask(ACQUIRE, str8(lock) + struct.pack(">h", most) + job.handle)
+        self._expect(answer, ACQUIRED)
+        return answer.data == b"\x01"
 
     def _expect(self, answer: Message, command: int) -> None:
         if answer.command != command:
             raise PeriodicError(f"answered {answer.command}, not {command}: {answer.data[:80]!r}")
-
-    def cut(self) -> Message | None:
-        payload = take_payload(self.dialect, self._unread)
-        return None if payload is None else parsed(self.dialect, payload)
-
-
-def _of_json(handle: bytes, msgid: bytes, job: dict[str, object]) -> Assigned:
-    at, count, timeout = (int(str(job.get(key, 0))) for key in ("sched_at", "counter", "timeout"))
-    func, name, workload = (str(job.get(key, "")) for key in ("func", "name", "workload"))
-    return Assigned(handle, func, name, workload.encode(), at, count, timeout, msgid)
 
 
 # -- in common words -------------------------------------------------------------------------------
@@ -337,7 +375,7 @@ _SLOTS = 3
 _FOR_EVER = 1_000_000
 
 
-class Peer(peer.Peer):
+class Peer(Speaker, peer.Peer):
     """Answers are matched by their ids. The variant is the dialect.
 
     In the document's, a worker's reports have no answer: a PING behind each says that it was heard.
@@ -347,11 +385,10 @@ class Peer(peer.Peer):
 
     def open(self) -> None:
         self.dialect = DOC if self.variant == DOC else CRC
-        self._ids = 0
         self._asked: dict[bytes, peer.Offer | peer.Grant] = {}
         self._grab = b""
         self._pinged: deque[peer.Grant] = deque()
-        self.say(framed(self.dialect, bytes([WORKER if self.queues else CLIENT])))
+        self.say(self.framed(bytes([WORKER if self.queues else CLIENT])))
         if self.dialect == DOC:
             self._send(PING)  # it must say more before a second is over
             self._begin()
@@ -359,12 +396,11 @@ class Peer(peer.Peer):
     def _begin(self) -> None:
         self.is_open = True
         for queue in self.queues:
-            self._send(CAN_DO, named(self.dialect, queue))
+            self._send(CAN_DO, self.func(queue))
 
     def _send(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
-        self._ids += 1
-        msgid = msgid or numbered(self.dialect, self._ids)
-        self.say(message(self.dialect, command, args, msgid))
+        msgid = msgid or self.next_id()
+        self.say(self.message(command, args, msgid))
         return msgid
 
     def cut(self) -> Message | None:
@@ -401,7 +437,7 @@ class Peer(peer.Peer):
         return peer.Result(offer, message.data, failed)
 
     def _grant(self, message: Message) -> peer.Grant:
-        job = assigned(self.dialect, message)
+        job = self.job_in(message)
         workload = plain(job.workload) if self.dialect == DOC else job.workload
         reserve = float(job.timeout) if job.timeout else None
         return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
@@ -417,14 +453,14 @@ class Peer(peer.Peer):
         for offer in offers:
             command = RUN_JOB if offer.waits else SUBMIT_JOB
             numbers = {"at": offer.at, "timeout": offer.reserve}
-            job = encoded_job(self.dialect, offer.queue, _name(offer), offer.body, **numbers)
+            job = self.encoded_job(offer.queue, _name(offer), offer.body, **numbers)
             self._asked[self._send(command, job)] = offer
 
     def serve(self, queue: str) -> None:
         for old in self.queues:
-            self._send(CANT_DO, named(self.dialect, old))
+            self._send(CANT_DO, self.func(old))
         super().serve(queue)
-        self._send(CAN_DO, named(self.dialect, queue))
+        self._send(CAN_DO, self.func(queue))
 
     @staticmethod
     def handle_of(name: str) -> bytes:
@@ -440,13 +476,11 @@ class Peer(peer.Peer):
 
     def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
         if word == "ack":
-            parting = SEPARATOR if result and self.dialect == DOC else b""
-            msgid = self._send(WORK_DONE, grant.handle + parting + result)
+            msgid = self._send(WORK_DONE, self.result(grant.handle, result))
         elif word == "fail":
             msgid = self._send(WORK_FAIL, grant.handle)
         else:
-            args = put_off(self.dialect, grant.handle, self.rng.randrange(3), 1)
-            msgid = self._send(SCHED_LATER, args)
+            msgid = self._send(SCHED_LATER, self.put_off(grant.handle, self.rng.randrange(3), 1))
         if self.dialect == CRC:
             self._asked[msgid] = grant
         else:

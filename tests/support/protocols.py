@@ -4,8 +4,6 @@ A new protocol is a client in this folder (`peer.py` says what is in it), its in
 proof, and a word here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC
 from random import Random
@@ -20,15 +18,8 @@ from tests.support import beanstalkd, eventmq, faktory, gearman, memodb, periodi
 from tests.support.peer import Peer
 
 PEERS: Mapping[str, type[Peer]] = {
-    kind.protocol: kind
-    for kind in (
-        faktory.Peer,
-        gearman.Peer,
-        periodic.Peer,
-        memodb.Peer,
-        eventmq.Peer,
-        beanstalkd.Peer,
-    )
+    client.Peer.protocol: client.Peer
+    for client in (faktory, gearman, periodic, memodb, eventmq, beanstalkd)
 }
 PROTOCOLS: tuple[str, ...] = tuple(PEERS)
 

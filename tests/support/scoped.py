@@ -1,7 +1,5 @@
 """What is closed with its scope."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Self
 

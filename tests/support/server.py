@@ -4,8 +4,6 @@ The port stays the same across restarts, so that clients can come back as they w
 Everything the process says goes to a file beside its data directory; a start that fails shows it.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -80,16 +78,10 @@ class Server(Scoped):
     """
 
     def __init__(
-        self,
-        data: Path,
-        *,
-        extra_args: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        argv_prefix: Sequence[str] = PRODUCT,
-        port: int | None = None,
-        speaks: Sequence[str] = (),
+        self, data: Path, *, extra_args: Sequence[str] = (), env: Mapping[str, str] | None = None,
+        argv_prefix: Sequence[str] = PRODUCT, port: int | None = None, speaks: Sequence[str] = (),
         by_default: Sequence[str] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.data = data
         self.by_default = by_default
         self.port = free_port() if port is None else port

@@ -1,7 +1,5 @@
 """A server that speaks TLS, and clients that trust it."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 from typing import NamedTuple

@@ -1,14 +1,12 @@
 """Administrators: what they are told, and who may stop the server."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
-from franca.protocols.eventmq import admin_commands, zmtp
-from franca.protocols.eventmq.settings import EventmqSettings
-from tests.protocols.eventmq.puppet import VERSION, Puppet, World
+from franca.protocols.eventmq import admin_commands
+from tests.protocols.eventmq.puppet import World
+from tests.support.eventmq import message
 
 
 def test_status_counts_and_ages(world: World) -> None:
@@ -73,17 +71,12 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def begin(world: World, asker: Puppet, command: bytes = b"STATUS") -> None:
-    """Ask, and let one turn pass."""
-    message = zmtp.message([b"", VERSION, command, b"admin:1"])
-    world.engine.received(asker.link, message)
-    world.engine.turn(world.now)
+STATUS = message(b"STATUS", b"admin:1")
 
 
 def test_a_long_answer_takes_several_turns_and_then_what_follows_is_heard(busy: World) -> None:
     asker, other = busy.peer(), busy.peer()
-    busy.engine.received(asker.link, zmtp.message([b"", VERSION, b"STATUS", b"i"]) * 2)
-    busy.engine.turn(busy.now)
+    busy.turn((asker, STATUS * 2))
     assert not asker.link.out
     other.say("INFORM", "", "worker")
     assert len(other.heard()) == 2
@@ -97,15 +90,10 @@ def test_answers_are_made_one_after_the_other(busy: World, command: bytes) -> No
     for number in range(30):
         busy.worker((10, f"q{number}"), identity=b"w%d" % number)
     askers = [busy.peer() for _ in range(5)]
-    turns = 0
     for asker in askers:
-        begin(busy, asker, command)
-        turns += 1
-    while busy.service.listings:
-        busy.engine.turn(busy.now)
-        turns += 1
-        assert turns < 100
-    assert turns > 5
+        busy.turn((asker, message(command, b"admin:1")))
+    turns = list(busy.turns())
+    assert 5 < len(askers) + len(turns) < 100
     busy.run()
     (answer, *others) = [m[4] for asker in askers for m in asker.heard()]
     assert others == [answer] * 4
@@ -113,8 +101,8 @@ def test_answers_are_made_one_after_the_other(busy: World, command: bytes) -> No
 
 def test_who_leaves_before_the_answer_holds_up_nobody(busy: World) -> None:
     gone, other = busy.peer(), busy.peer()
-    begin(busy, gone)
-    begin(busy, other)
+    busy.turn((gone, STATUS))
+    busy.turn((other, STATUS))
     gone.link.close()
     busy.run()
     assert (len(other.heard()), busy.service.listings) == (1, {})
@@ -122,9 +110,9 @@ def test_who_leaves_before_the_answer_holds_up_nobody(busy: World) -> None:
 
 def test_who_cannot_go_on_is_overtaken(busy: World) -> None:
     stuck, other = busy.peer(), busy.peer()
-    begin(busy, stuck)
+    busy.turn((stuck, STATUS))
     busy.engine.hold_back(stuck.link)
-    begin(busy, other)
+    busy.turn((other, STATUS))
     for _ in range(20):
         busy.engine.turn(busy.now)
     assert not other.link.out
@@ -169,7 +157,7 @@ def test_an_administrators_disconnect_is_acknowledged_and_stops_the_server(world
     [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
 def test_who_may_stop_the_server_is_a_setting(allowed: str, local: bool, stops: int) -> None:
-    world = World(settings=EventmqSettings(remote_shutdown=allowed))
+    world = World(remote_shutdown=allowed)
     world.peer(local=local).say("DISCONNECT")
     assert world.stops == stops
 

@@ -1,14 +1,12 @@
 """Jobs and results that cross from one protocol to another."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from franca.protocols.bodies import JSON_CALL, as_json_args
 from franca.protocols.eventmq.results import bare_value
-from tests.protocols.eventmq.puppet import call
+from tests.support.eventmq import call
 
 
 @pytest.mark.parametrize(

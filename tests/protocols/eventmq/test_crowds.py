@@ -1,7 +1,5 @@
 """Many workers, many slots, many queues, many rules: none of them holds up the others."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
@@ -11,11 +9,12 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob
 from franca.core.queues import Queue, Queues
-from franca.protocols.eventmq import schedules, service, worker_commands, workers, zmtp
+from franca.protocols.eventmq import schedules, service, worker_commands, workers
 from franca.protocols.eventmq.jobs import intended_queue
-from tests.protocols.eventmq.puppet import VERSION, World, call
+from tests.protocols.eventmq.puppet import World
+from tests.support.eventmq import call, message
 
-READY = zmtp.message([b"", VERSION, b"READY", b"i"])
+READY = message(b"READY", b"i")
 
 
 def requests(world: World, count: int, body: bytes = b"") -> None:
@@ -57,8 +56,8 @@ def test_jobs_that_come_back_all_at_once_are_given_out_over_several_turns(world:
 def test_with_many_queues_fewer_are_given_at_a_time(world: World) -> None:
     names = [(10, f"q{number}") for number in range(640)]
     few, many = world.worker((10, "a")), world.worker(*names)
-    assert few.link.conversation.worker._at_once == 64  # type: ignore[attr-defined]
-    assert many.link.conversation.worker._at_once == 5  # type: ignore[attr-defined]
+    assert few.conversation.worker._at_once == 64
+    assert many.conversation.worker._at_once == 5
 
 
 def test_ready_while_more_is_asked_for_takes_no_second_share(world: World) -> None:
@@ -81,7 +80,7 @@ def test_what_a_worker_holds_counts_among_its_slots(monkeypatch: pytest.MonkeyPa
     requests(world, 20)
     given = worker.given()
     assert len(given) == 5
-    worker.say("READY")
+    worker.ready()
     assert worker.given() == []
     worker.done(given[0])
     assert len(worker.given()) == 1
@@ -170,7 +169,7 @@ def test_many_silent_peers_are_dropped_over_several_ticks(monkeypatch: pytest.Mo
     monkeypatch.setattr(workers, "LOST_AT_ONCE", 3)
     world = World()
     peers = [world.worker() for _ in range(8)]
-    peers[0].link.conversation.holding = True
+    peers[0].conversation.holding = True
     world.pass_time(9_900)
     left = []
     for _ in range(30):

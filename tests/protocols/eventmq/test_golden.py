@@ -1,7 +1,5 @@
 """Bytes as the originals send and expect them."""
 
-from __future__ import annotations
-
 import re
 from random import Random
 

@@ -1,7 +1,5 @@
 """Whatever a peer sends, the server stands and others are served."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
@@ -13,7 +11,8 @@ from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.texts import Unfit, read_queues, terms_of
 from franca.protocols.eventmq.zmtp import SKIPPED_BYTES_MAX
-from tests.protocols.eventmq.puppet import VERSION, Puppet, World
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import VERSION, message
 
 COMMANDS = [
     b"REQUEST", b"READY", b"REPLY", b"HEARTBEAT", b"INFORM", b"SCHEDULE", b"UNSCHEDULE", b"PUBLISH",
@@ -44,7 +43,7 @@ messages = st.tuples(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(messages, max_size=12), st.integers(0, 20_000))
 def test_no_sequence_of_messages_breaks_it(said: list[list[bytes]], wait: int) -> None:
     world = World()
@@ -100,40 +99,30 @@ def test_no_damaged_dialogue_breaks_it(door: str) -> None:
 def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
     world = World(limits=Limits(turn_messages=8))
     flooder, other = world.peer(), world.peer()
-    flood = zmtp.message([b"", VERSION, b"HEARTBEAT", b"i", b"1"]) * 100
-    world.engine.received(flooder.link, flood)
-    world.engine.received(other.link, zmtp.message([b"", VERSION, b"STATUS", b"i"]))
-    world.engine.turn(world.now)
+    flood = message(b"HEARTBEAT", b"i", b"1") * 100
+    world.turn((flooder, flood), (other, message(b"STATUS", b"i")))
     assert other.link.out
-    assert flooder.link.conversation.unread() > 0
+    assert flooder.conversation.unread() > 0
     world.run()
-    assert flooder.link.conversation.unread() == 0
+    assert flooder.conversation.unread() == 0
 
 
 def test_a_list_takes_a_turn_of_its_own(world: World) -> None:
     asker = world.peer()
-    status = zmtp.message([b"", VERSION, b"STATUS", b"i"])
-    world.engine.received(asker.link, status * 20)
-    world.engine.turn(world.now)
+    status = message(b"STATUS", b"i")
+    world.turn((asker, status * 20))
     assert b"".join(asker.link.out).count(b"REPLY") == 1
     world.run()
     assert len(asker.heard()) == 20
 
 
-def acted_on_in_one_turn(world: World, message: bytes) -> int:
-    """How many of such messages in a row have their turn at once."""
-    peer = world.peer()
-    world.engine.received(peer.link, message * 20)
-    world.engine.turn(world.now)
-    left = peer.link.conversation.unread() / len(message)
-    world.run()
-    assert peer.link.conversation.unread() == 0
-    return 20 - round(left)
+USUAL = [b"REQUEST", b"", b"default", b"timeout:5", b"x"]
 
 
 @pytest.mark.parametrize(
     "frames",
     [
+        USUAL,
         [b"INFORM", b"i", b"[" + b"a," * 32_600, b"worker"],
         [b"INFORM", b"i", b"", b"dancer"],
         [b"REQUEST", b"", b"default", (b"{" + b"a:a," * 1_100)[:4_096], b"x"],
@@ -144,30 +133,28 @@ def acted_on_in_one_turn(world: World, message: bytes) -> int:
         [b"UNSCHEDULE", b"i", b"default", b"", b"60", b"[" + b"1," * 30_000, b""],
     ],
 )
-def test_what_is_much_work_to_read_takes_a_turn_of_its_own(frames: list[bytes]) -> None:
-    assert acted_on_in_one_turn(World(), zmtp.message([b"", VERSION, *frames])) == 1
-
-
-def test_usual_requests_share_a_turn() -> None:
-    request = zmtp.message([b"", VERSION, b"REQUEST", b"", b"default", b"timeout:5", b"x"])
-    assert acted_on_in_one_turn(World(), request) == 20
+def test_what_is_much_work_to_read_takes_a_turn_of_its_own(
+    world: World, peer: Puppet, frames: list[bytes]
+) -> None:
+    said = message(*frames)
+    world.turn((peer, said * 20))
+    left = round(peer.conversation.unread() / len(said))
+    assert 20 - left == (20 if frames is USUAL else 1)
+    world.run()
+    assert peer.conversation.unread() == 0
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_subscribe"])
 def test_commands_have_their_share_of_a_turn_too(world: World, door: str) -> None:
-    peer = world.peer(b"DEALER" if door == "eventmq" else b"SUB", door=door)
+    peer = world.peer("DEALER" if door == "eventmq" else "SUB", door=door)
     begun = zmtp.more(b"") + zmtp.more(VERSION) + zmtp.more(b"HEARTBEAT")
     end = zmtp.last(b"i")
     ping = zmtp.command(b"PING", b"\0\0x")
     for data, pings in ((ping * 1_000, 1_000), ((begun + ping * 50 + end) * 20, 1_000)):
         world.engine.received(peer.link, data)
-        turns = 0
-        while world.engine.has_input():
-            world.engine.turn(world.now)
-            assert len(peer.link.out) <= 64
-            world.listen()
-            turns += 1
-        assert turns >= 16
+        said = [len(peer.link.out) for _ in world.turns()]
+        assert max(said) <= 64
+        assert len(said) >= 16
         peer.heard()
         assert len(peer.commands) == pings
         peer.commands.clear()
@@ -175,7 +162,7 @@ def test_commands_have_their_share_of_a_turn_too(world: World, door: str) -> Non
 
 def test_ready_said_very_often_is_no_more_than_so_many_slots(world: World) -> None:
     worker = world.worker(identity=b"w")
-    ready = zmtp.message([b"", VERSION, b"READY", b"i"])
+    ready = message(b"READY", b"i")
     worker.send(ready * 12_000)
     shown = world.peer().ask("ROUTER_SHOW_WORKERS")
     assert shown["connected_workers"]["w"]["available_slots"] == 10_000

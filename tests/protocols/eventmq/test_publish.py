@@ -1,12 +1,11 @@
 """Publish and subscribe: by the beginning of the topic, to whoever is there and reads."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import topics, zmtp
-from tests.protocols.eventmq.puppet import VERSION, World
+from tests.protocols.eventmq.puppet import World
+from tests.support.eventmq import message
 
 
 @pytest.mark.parametrize("door", ["eventmq", "eventmq_publish"])
@@ -109,10 +108,7 @@ def test_all_subscriptions_together_are_bounded_and_freed() -> None:
 
 
 def published(*topics_and_bodies: tuple[bytes, bytes]) -> bytes:
-    return b"".join(
-        zmtp.message([b"", VERSION, b"PUBLISH", b"i", topic, body])
-        for topic, body in topics_and_bodies
-    )
+    return b"".join(message(b"PUBLISH", b"i", topic, body) for topic, body in topics_and_bodies)
 
 
 def unsent(world: World) -> int:
@@ -138,14 +134,9 @@ def test_a_turn_tells_so_much_and_the_next_goes_on(monkeypatch: pytest.MonkeyPat
     for number, publisher in enumerate(publishers):
         data = published(*((b"%d" % number, b"%d" % message) for message in range(20)))
         world.engine.received(publisher.link, data)
-    turns = 0
-    while world.engine.has_input():
-        world.engine.turn(world.now)
-        assert sum(bool(s.link.out) for s in subscribers) <= 10
-        assert world.engine.unhandled == 0
-        world.listen()
-        turns += 1
-    assert turns >= 3 * 20 * 30 // 10
+    told = [sum(bool(s.link.out) for s in subscribers) for _ in world.turns()]
+    assert (max(told), world.engine.unhandled) == (10, 0)
+    assert len(told) >= 3 * 20 * 30 // 10
     for subscriber in subscribers:
         heard = subscriber.heard()
         assert len(heard) == 60
@@ -172,11 +163,10 @@ def test_one_publisher_with_much_to_say_lets_others_speak(world: World) -> None:
     for _ in range(70):
         world.subscriber(b"")
     publisher = world.peer()
-    world.engine.received(publisher.link, published(*[(b"t", b"x")] * 10))
-    world.engine.turn(world.now)
-    assert publisher.link.conversation.unread() > 0
+    world.turn((publisher, published(*[(b"t", b"x")] * 10)))
+    assert publisher.conversation.unread() > 0
     world.run()
-    assert publisher.link.conversation.unread() == 0
+    assert publisher.conversation.unread() == 0
 
 
 def test_what_a_publisher_said_before_it_left_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,9 +186,8 @@ def test_a_message_that_waits_counts_as_unread(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(2):
         world.subscriber(b"")
     publisher = world.peer()
-    world.engine.received(publisher.link, published((b"t", b"x" * 1_000)))
-    world.engine.turn(world.now)
-    assert publisher.link.conversation.unread() == 1_001
+    world.turn((publisher, published((b"t", b"x" * 1_000))))
+    assert publisher.conversation.unread() == 1_001
     publisher.link.close()  # nothing more of it is acted on
     world.run()
     world.pass_time(200)

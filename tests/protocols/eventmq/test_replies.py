@@ -1,17 +1,22 @@
 """Replies: whose word counts, also from a worker that lost its connection and came back."""
 
-from __future__ import annotations
-
 from franca.core.model import State
-from tests.protocols.eventmq.puppet import Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import Given, call
+
+
+def requested(world: World, worker: Puppet) -> Given:
+    """A request that this worker has been given."""
+    world.peer().request()
+    return worker.take()
+
 
 # -- replies ------------------------------------------------------------------------------------------
 
 
 def test_a_reply_of_somebody_else_changes_nothing(world: World) -> None:
     worker, other = world.worker(slots=1), world.worker()
-    world.peer().request()
-    given = worker.take()
+    given = requested(world, worker)
     other.say("REPLY", "x", given.msgid)
     world.peer().say("REPLY", "x", given.msgid)
     other.say("REPLY", "x", "nobody knows")
@@ -52,8 +57,7 @@ def test_so_may_one_that_the_server_forgot_in_a_restart(world: World, worker: Pu
 
 def test_but_not_what_another_has_been_given_since_nor_a_failure(world: World) -> None:
     lost = world.worker(slots=1)
-    world.peer().request()
-    given = lost.take()
+    given = requested(world, lost)
     lost.hang_up()
     late = world.worker()
     late.say("REPLY", '{"error": "x"}', given.msgid)
@@ -82,8 +86,7 @@ def test_a_worker_that_begins_anew_reports_what_its_ghost_still_holds(world: Wor
 
 def test_but_not_what_was_given_out_more_than_once(world: World) -> None:
     first = world.worker(slots=1)
-    world.peer().request()
-    given = first.take()
+    given = requested(world, first)
     first.hang_up()
     second = world.worker(slots=1)
     world.pass_time(5_000)
@@ -96,8 +99,7 @@ def test_but_not_what_was_given_out_more_than_once(world: World) -> None:
 
 def test_but_not_what_a_worker_holds_that_was_heard_since(world: World) -> None:
     holder = world.worker(slots=1)
-    world.peer().request()
-    given = holder.take()
+    given = requested(world, holder)
     other = world.worker()
     holder.say("HEARTBEAT", "1")
     world.pass_time(5_000, other)

@@ -1,18 +1,17 @@
 """Requests: handed to a worker, answered when that happens, and again with their result if asked."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import NewJob, Policy
+from franca.core.model import Policy
 from franca.core.names import text_of
 from franca.protocols.bodies import BYTES
 from franca.protocols.eventmq import jobs as intake
 from franca.protocols.eventmq import zmtp
-from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import VERSION, Given, call, message
 
 # -- the usual way ---------------------------------------------------------------------------------
 
@@ -169,12 +168,7 @@ def test_jobs_go_out_as_they_came_even_in_one_piece(world: World) -> None:
     """A worker that is given a job asks for the next: it must hear of one before the next is read."""
     worker, client = world.worker((10, "q"), (5, "default"), slots=2), world.peer()
     requests = [(b"m1", b"q"), (b"m2", b"default"), (b"m3", b"q")]
-    client.send(
-        b"".join(
-            zmtp.message([b"", VERSION, b"REQUEST", msgid, queue, b"", b"x"])
-            for msgid, queue in requests
-        )
-    )
+    client.send(b"".join(message(b"REQUEST", msgid, queue, b"", b"x") for msgid, queue in requests))
     assert [given.msgid for given in worker.given()] == [b"m1", b"m2"]
 
 
@@ -183,21 +177,8 @@ def test_jobs_go_out_as_they_came_even_in_one_piece(world: World) -> None:
 
 def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
-    client.send(
-        zmtp.message(
-            [
-                b"\x00route",
-                b"r2",
-                b"",
-                VERSION,
-                b"REQUEST",
-                b"id",
-                b"default",
-                b"reply-requested",
-                b"x",
-            ]
-        )
-    )
+    request = [b"", VERSION, b"REQUEST", b"id", b"default", b"reply-requested", b"x"]
+    client.send(zmtp.message([b"\x00route", b"r2", *request]))
     worker.done(worker.take())
     begun, ended = client.heard()
     assert begun[:3] == ended[:3] == [b"\x00route", b"r2", b""]
@@ -206,7 +187,7 @@ def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> N
 
 def test_a_delimiter_too_many_is_an_envelope_too(world: World) -> None:
     world.worker(slots=1)
-    client = world.peer(b"REQ")
+    client = world.peer("REQ")
     client.send(zmtp.message([b"", b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x"]))
     (reply,) = client.heard()
     assert reply[:3] == [b"", b"", VERSION]
@@ -248,25 +229,18 @@ def test_what_cannot_be_taken_is_counted_and_the_dialogue_goes_on(frames: list[b
     assert len(world.jobs()) == 1
 
 
-def test_who_wants_a_result_hears_why_there_is_none() -> None:
-    world = World(limits=Limits(body_bytes_max=100))
+@pytest.mark.parametrize("limits", [{}, {"frame_bytes_max": 150}])
+@pytest.mark.parametrize("size", [101, 151, 100_000])
+def test_what_is_too_large_is_noted_and_who_wants_a_result_hears_so(
+    size: int, limits: dict[str, int]
+) -> None:
+    world = World(Limits(body_bytes_max=100, **limits))
     client = world.peer()
-    msgid = client.request(b"x" * 101, headers="reply-requested").decode()
+    msgid = client.request(b"x" * size, headers="reply-requested").decode()
     ((word, error, of),) = client.words()
     assert (word, of) == ("REPLY", msgid)
     assert "at most 100" in json.loads(error)["error"]
-
-
-def test_what_is_too_large_is_noted_with_its_size() -> None:
-    world = World(limits=Limits(body_bytes_max=100, frame_bytes_max=150))
-    client = world.peer()
-    for size in (101, 151, 100_000):
-        msgid = client.request(b"x" * size, headers="reply-requested").decode()
-        ((word, error, of),) = client.words()
-        assert (word, of) == ("REPLY", msgid)
-        assert "at most 100" in json.loads(error)["error"]
-        assert str(size) in "".join(notice.reason for notice in world.engine.notices)
-        world.engine.notices.clear()
+    assert str(size) in "".join(notice.reason for notice in world.engine.notices)
 
 
 # -- without room ---------------------------------------------------------------------------------------
@@ -278,7 +252,7 @@ def test_without_room_on_the_disk_requests_wait_and_none_is_lost(world: World) -
     client.request(b"1")
     client.request(b"2")
     assert world.jobs() == []
-    other.say("READY")
+    other.ready()
     world.pass_time(1_000, other)
     assert world.jobs() == []
     world.broker.refusing_new = False
@@ -298,29 +272,19 @@ def test_a_client_that_leaves_while_it_waits_leaves_nothing(client: Puppet, worl
 # -- crossing -----------------------------------------------------------------------------------------------
 
 
-def test_a_job_of_another_protocol_is_shown_as_a_call(world: World) -> None:
-    new = NewJob(
-        "default", "os.path.basename", b'["/a/b"]', Policy(lease_ms=60_000), "jid-1", "json-args"
-    )
-    world.broker.submit(new, world.now)
-    worker = world.worker(slots=1)
+def test_a_job_of_another_protocol_is_shown_as_a_call(world: World, worker: Puppet) -> None:
+    policy = Policy(lease_ms=60_000)
+    world.foreign_job("default", b'["/a/b"]', "json-args", kind="os.path.basename", policy=policy)
     given = worker.take()
-    assert (given.msgid, given.queue) == (b"jid-1", b"default")
+    assert (given.msgid, given.queue) == (b"their-job", b"default")
     assert given.headers == b"timeout:60,reply-requested"
-    assert json.loads(given.body) == [
-        "run",
-        {
-            "callable": "basename", "path": "os.path", "args": ["/a/b"],
-            "kwargs": {}, "class_args": [], "class_kwargs": {},
-        },
-    ]  # fmt: skip
+    assert json.loads(given.body) == json.loads(call("os.path.basename", "/a/b"))
     worker.done(given, '{"value": "b"}')
     assert world.jobs() == []
 
 
-def test_a_job_without_a_name_is_known_by_its_number(world: World) -> None:
-    world.broker.submit(NewJob("default", "k", b"x", Policy()), world.now)
-    worker = world.worker(slots=1)
+def test_a_job_without_a_name_is_known_by_its_number(world: World, worker: Puppet) -> None:
+    world.foreign_job("default", b"x", name="")
     given = worker.take()
     assert given.msgid == b"job:1"
     worker.done(given)
@@ -330,7 +294,7 @@ def test_a_job_without_a_name_is_known_by_its_number(world: World) -> None:
 def test_a_queue_whose_name_is_not_utf8_is_one_queue(world: World) -> None:
     worker, client = world.peer(), world.peer()
     worker.say("INFORM", b"[[10, '\xff\xfe']]", "worker")
-    worker.say("READY")
+    worker.ready()
     client.request(call(), queue=b"\xff\xfe")
     assert world.job().queue == text_of(b"\xff\xfe")
     assert worker.take().queue == b"\xff\xfe"
@@ -355,4 +319,4 @@ def test_a_very_long_message_is_handed_on_unread(monkeypatch: pytest.MonkeyPatch
         (found,) = [job for job in world.jobs() if job.body == body]
         assert (found.kind, found.media, found.policy.max_losses) == (name, BYTES, 2)
         assert worker.take().body == body
-        worker.say("READY")
+        worker.ready()

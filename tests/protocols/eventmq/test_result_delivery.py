@@ -1,13 +1,12 @@
 """Results find their clients by identity: after a reconnect, after a restart, and not for ever."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.eventmq import conversation, zmtp
-from tests.protocols.eventmq.puppet import VERSION, Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import VERSION, call, message
 
 
 def test_a_result_reaches_a_new_connection_with_the_same_identity(world: World) -> None:
@@ -28,8 +27,9 @@ def test_also_if_that_is_made_after_the_job_has_ended(world: World) -> None:
     world.pass_time(60_000, worker)
     puppet = world.stranger()
     puppet.send(zmtp.GREETING + zmtp.ready(b"DEALER", b"me"))
-    heard = puppet.read_handshake()
-    assert ([frames[5].decode() for frames in heard], puppet.waited_for_commit) == (asked, True)
+    puppet.read_handshake()
+    heard = [frames[5].decode() for frames in puppet.heard()]
+    assert (heard, puppet.waited_for_commit) == (asked, True)
     assert world.service.results.kept_bytes == 0
 
 
@@ -102,7 +102,7 @@ def test_kept_results_are_bounded_and_one_of_any_size_is_kept() -> None:
         worker.done(worker.take(), b"x" * (5_000 if number == 9 else 10))
         assert world.service.results.kept_bytes <= 10_000
     assert world.service.results.dropped > 0
-    assert len(world.peer(identity=b"9").link.conversation.service.results._backlogs) > 0  # type: ignore[attr-defined]
+    assert len(world.peer(identity=b"9").conversation.service.results._backlogs) > 0
 
 
 @pytest.mark.parametrize(("headers", "state"), [("reply-requested", State.DEAD), ("", None)])
@@ -140,7 +140,7 @@ def test_a_worker_is_heard_while_a_large_result_comes(world: World) -> None:
     client.request(call())
     given = worker.take()
     result = b"x" * 1_000_000
-    data = zmtp.message([b"", VERSION, b"REPLY", b"i", result, given.msgid])
+    data = message(b"REPLY", b"i", result, given.msgid)
     for at in range(0, len(data), 100_000):
         worker.send(data[at : at + 100_000])
         world.pass_time(2_000, step=1_000)

@@ -1,20 +1,19 @@
 """Results: to whom, when, in which form, and what becomes of those that nobody reads."""
 
-from __future__ import annotations
-
 import json
-import tracemalloc
 from collections.abc import Callable
 
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import Demand, OnHangUp, State
+from franca.core.model import State
 from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.eventmq import results
 from franca.protocols.eventmq.jobs import kind_of
 from franca.protocols.eventmq.results import bare_value, failure_in
-from tests.protocols.eventmq.puppet import Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import call
+from tests.support.memory import traced
 
 # -- results ----------------------------------------------------------------------------------------
 
@@ -47,7 +46,7 @@ def test_who_does_not_ask_hears_no_result(worker: Puppet, client: Puppet) -> Non
 
 
 def test_a_req_socket_hears_one_answer_the_result_if_it_asked_for_it(world: World) -> None:
-    worker, client = world.worker(slots=2), world.peer(b"REQ")
+    worker, client = world.worker(slots=2), world.peer("REQ")
     msgid = client.request(call(), headers="reply-requested").decode()
     assert client.words() == []
     worker.done(worker.take())
@@ -68,14 +67,10 @@ def test_a_job_that_is_given_up_is_an_error_to_who_waits_for_it(world: World) ->
 def test_a_result_of_another_protocols_worker_is_a_value(world: World, client: Puppet) -> None:
     for result, heard in ((b"", "true"), (b"text", '{"value":"text"}'), (b"\xff", "base64")):
         client.request(call(), headers="reply-requested", msgid=b"id")
-        job = world.job()
-        session = world.broker.open_session("other", OnHangUp.KEEP, None)
-        world.broker.demand(Demand(session, ("default",)), world.now)
-        world.broker.finish(job, "other", result, world.now)
-        world.engine.deliver(world.now)
+        stranger = world.stranger_on("default")
+        world.broker.finish(world.job(), stranger.holder, result, world.now)
         world.run()
-        said = client.replies()[-1]
-        assert heard in said[0]
+        assert heard in client.replies()[-1][0]
 
 
 def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() -> None:
@@ -88,7 +83,7 @@ def test_a_request_whose_result_is_wanted_does_not_overtake_those_in_the_tail() 
     worker = world.worker()
     order = []
     for _ in range(20):
-        worker.say("READY")
+        worker.ready()
         given = worker.take()
         order.append(int(given.body))
         worker.done(given, ready=False)
@@ -100,10 +95,7 @@ def test_a_request_cancelled_before_it_ran_is_an_error_to_who_waits(world: World
     waiter, other = world.peer(), world.peer()
     waiter.request(headers="reply-requested")
     other.request()
-    for job in list(world.broker.jobs.values()):
-        world.broker.cancel(job, world.now)
-    world.engine.deliver(world.now)
-    world.run()
+    world.cancel(*world.broker.jobs.values())
     ((error, _),) = waiter.replies()
     assert "cancelled" in error
     assert other.replies() == []
@@ -114,17 +106,17 @@ def test_a_request_cancelled_before_it_ran_is_an_error_to_who_waits(world: World
 
 def test_what_a_client_does_not_read_is_dropped_and_its_requests_are_taken(world: World) -> None:
     worker, client = world.worker(slots=3), world.peer()
-    assert client.link.conversation.drops
+    assert client.conversation.drops
     client.link.full = True
     for body in ("1", "2", "3", "4"):
         client.request(body)
     assert len(worker.given()) == 3
     assert client.words() == []
-    worker.say("READY")
+    worker.ready()
     assert client.words() == []
     client.link.full = False
     client.request("5")
-    worker.say("READY")
+    worker.ready()
     assert len(client.words()) == 1
 
 
@@ -159,7 +151,7 @@ def test_and_not_for_ever(world: World, worker: Puppet, client: Puppet) -> None:
 
 
 def test_a_worker_that_does_not_read_is_held_back_like_anybody(worker: Puppet) -> None:
-    assert not worker.link.conversation.drops
+    assert not worker.conversation.drops
 
 
 @pytest.mark.parametrize(
@@ -176,12 +168,9 @@ def test_a_worker_that_does_not_read_is_held_back_like_anybody(worker: Puppet) -
 def test_nobody_takes_a_strangers_value_apart(read: Callable[[bytes], object]) -> None:
     """A few megabytes of `{}` are many times as much as objects."""
     data = b"[" + b"{}," * 700_000 + b"{}]"
-    tracemalloc.start()
-    try:
+    with traced() as memory:
         read(data)
-        assert tracemalloc.get_traced_memory()[1] < 5 * len(data)
-    finally:
-        tracemalloc.stop()
+    assert memory.peak < 5 * len(data)
 
 
 @pytest.mark.parametrize("raw", [b"\xff" * 600_000, "ü\n".encode() * 200_000, b"x" * 600_000])
@@ -230,9 +219,8 @@ def test_a_large_result_of_another_protocol_is_written_once_for_all_who_wait_for
     msgid = first.request(headers="reply-requested")
     for other in others:
         other.request(headers="reply-requested", msgid=msgid)
-    session = world.broker.open_session("other", OnHangUp.KEEP, None)
-    world.broker.demand(Demand(session, ("default",)), world.now)
-    world.broker.finish(world.job(), "other", b"w" * 100_000, world.now)
+    stranger = world.stranger_on("default")
+    world.broker.finish(world.job(), stranger.holder, b"w" * 100_000, world.now)
     world.engine.deliver(world.now)
     large = [piece for other in others for piece in other.link.out if len(piece) > 100_000]
     assert (len(large), len({id(piece) for piece in large})) == (4, 1)

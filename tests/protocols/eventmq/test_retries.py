@@ -1,9 +1,8 @@
 """What follows a failure, a timeout or a loss: retry-count, guarantee and the server's own limit."""
 
-from __future__ import annotations
-
 from franca.core.model import State
-from tests.protocols.eventmq.puppet import Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import call
 
 BOOM = '{"error": "boom"}'
 TIMED_OUT = '{"value": "TimeoutError"}'

@@ -1,13 +1,11 @@
 """Large results: a client that takes what it is sent loses none; who does not is not waited for."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.results import PACE_BYTES_PER_MS, PATIENCE_MS, SHORT_PATIENCE_MS
-from tests.protocols.eventmq.puppet import VERSION, Given, Puppet, World, call
+from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import Given, call, message
 
 SIZE = 200_000
 COUNT = 50
@@ -23,8 +21,18 @@ def ask(client: Puppet, count: int = COUNT, prefix: bytes = b"") -> list[bytes]:
 def answer(worker: Puppet, jobs: list[Given], size: int = SIZE) -> None:
     """All results in one piece, as a busy socket brings them."""
     result = b"x" * size
-    replies = [zmtp.message([b"", VERSION, b"REPLY", b"i", result, job.msgid]) for job in jobs]
+    replies = [message(b"REPLY", b"i", result, job.msgid) for job in jobs]
     worker.send(b"".join(replies))
+
+
+def kept_waiting(world: World, client: Puppet) -> Puppet:
+    """A worker that is not listened to, because of results that this client does not take."""
+    ask(client)
+    worker = world.worker(slots=COUNT)
+    client.link.full = True
+    answer(worker, worker.given())
+    assert worker.conversation.holding
+    return worker
 
 
 def results(client: Puppet) -> list[bytes]:
@@ -64,14 +72,11 @@ def test_a_client_that_reads_gets_all_large_results_in_order(world: World, ident
 def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent(world: World) -> None:
     worker, client = world.worker(slots=COUNT), world.peer()
     ask(client)
-    result = b"x" * SIZE
     for job in worker.given():
-        reply = zmtp.message([b"", VERSION, b"REPLY", b"i", result, job.msgid])
+        reply = message(b"REPLY", b"i", b"x" * SIZE, job.msgid)
         world.engine.received(worker.link, reply)
-    while world.engine.has_input():
-        world.engine.turn(world.now)
+    for _ in world.turns():
         assert sum(map(len, client.link.out)) <= world.limits.output_soft_bytes + 2 * SIZE
-        world.listen()
     world.run()
     assert len(results(client)) == COUNT
 
@@ -94,12 +99,12 @@ def test_a_worker_waits_for_a_client_whose_socket_is_behind(world: World, later:
     worker = world.worker(slots=COUNT)
     client.link.full = True
     answer(worker, worker.given())
-    assert worker.link.conversation.holding
-    assert worker.link.conversation.unread() > (COUNT // 2) * SIZE
+    assert worker.conversation.holding
+    assert worker.conversation.unread() > (COUNT // 2) * SIZE
     assert world.service.results.kept_bytes <= world.limits.kept_result_bytes // 4
     assert take_slowly(client) == asked
     assert results(other) == (asked if later else [])
-    assert (worker.link.conversation.holding, world.service.results.dropped) == (False, 0)
+    assert (worker.conversation.holding, world.service.results.dropped) == (False, 0)
 
 
 def test_results_as_large_as_all_that_may_be_kept_for_a_client_pass_one_by_one() -> None:
@@ -119,7 +124,7 @@ def test_many_clients_that_take_theirs_do_not_drive_out_each_others_results() ->
         ask(client, 1)
         client.link.full = True
     answer(worker, worker.given(), SIZE // 2)
-    assert worker.link.conversation.holding
+    assert worker.conversation.holding
     assert world.service.results.kept_bytes <= 4 * SIZE
     for client in clients:
         client.link.full = False
@@ -139,7 +144,7 @@ def test_what_is_kept_for_those_who_are_gone_makes_room_before_anybody_waits() -
     asked = ask(client, 1)
     client.link.full = True
     answer(worker, worker.given(), SIZE // 2)
-    assert not worker.link.conversation.holding
+    assert not worker.conversation.holding
     client.link.full = False
     world.pass_time(50)
     assert results(client) == asked
@@ -157,21 +162,16 @@ def test_a_client_that_takes_nothing_is_waited_for_once_and_then_briefly(world: 
         client.link.full = True
         answer(worker, worker.given())
         world.pass_time(on_its_way + patience - 50)
-        assert worker.link.conversation.holding
+        assert worker.conversation.holding
         assert world.service.workers_here.all  # it is we who do not listen
         world.pass_time(100)
-        assert (worker.link.conversation.holding, world.jobs()) == (False, [])
+        assert (worker.conversation.holding, world.jobs()) == (False, [])
     assert world.service.results.dropped > 0
     assert world.service.results.kept_bytes <= world.limits.kept_result_bytes
 
 
-def test_nobody_else_waits_with_the_worker(world: World) -> None:
-    slow, client = world.peer(), world.peer()
-    ask(slow)
-    worker = world.worker(slots=COUNT)
-    slow.link.full = True
-    answer(worker, worker.given())
-    assert worker.link.conversation.holding
+def test_nobody_else_waits_with_the_worker(world: World, client: Puppet) -> None:
+    kept_waiting(world, world.peer())
     other = world.worker(slots=1)
     asked = ask(client, 1)
     other.done(other.take())
@@ -179,25 +179,18 @@ def test_nobody_else_waits_with_the_worker(world: World) -> None:
 
 
 def test_when_a_client_leaves_its_worker_goes_on(world: World, client: Puppet) -> None:
-    ask(client)
-    worker = world.worker(slots=COUNT)
-    client.link.full = True
-    answer(worker, worker.given())
-    assert worker.link.conversation.holding
+    worker = kept_waiting(world, client)
     client.hang_up()
     world.pass_time(100)
-    assert not worker.link.conversation.holding
+    assert not worker.conversation.holding
     assert (world.jobs(), world.service.results.kept_bytes) == ([], 0)
 
 
 def test_a_worker_that_leaves_while_it_waits_has_said_what_it_said(world: World) -> None:
     client = world.peer(identity=b"me")
-    ask(client)
-    worker = world.worker(slots=COUNT)
-    client.link.full = True
-    answer(worker, worker.given())
-    worker.say("READY")
+    worker = kept_waiting(world, client)
+    worker.ready()
     worker.hang_up()
     assert (world.jobs(), world.service.workers_here.all) == ([], {})
     assert client.request(b"next")
-    assert [job.attempts for job in world.jobs()] == [0]
+    assert world.job().attempts == 0

@@ -1,7 +1,5 @@
 """Headers and queues, in all the ways in which they are written."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -10,14 +8,7 @@ import pytest
 from franca.core.model import Backoff
 from franca.core.names import text_of
 from franca.protocols.eventmq import texts
-from franca.protocols.eventmq.texts import (
-    Unfit,
-    Unreadable,
-    read_headers,
-    read_literal,
-    read_queues,
-    terms_of,
-)
+from franca.protocols.eventmq.texts import Unfit, read_headers, read_queues, terms_of
 
 TOKEN = texts._TOKEN
 
@@ -134,15 +125,15 @@ def test_a_dictionary_is_read_whatever_else_is_in_it() -> None:
     ],
 )
 def test_literals_are_read_as_json_and_python_write_them(text: str, value: object) -> None:
-    assert read_literal(text, 99) == value
+    assert texts.read_literal(text, 99) == value
 
 
 @pytest.mark.parametrize(
     "text", ["", "[", "]", "[1 2]", "{1: 2, 3}", "{[1]: 2}", "'a", "a b", "[1]]", "[" * 9 + "]" * 9]
 )
 def test_what_is_no_literal_is_not_read(text: str) -> None:
-    with pytest.raises(Unreadable):
-        read_literal(text, 99)
+    with pytest.raises(texts.Unreadable):
+        texts.read_literal(text, 99)
 
 
 def test_terms_are_remembered_but_not_without_end() -> None:

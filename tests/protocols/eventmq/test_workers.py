@@ -1,15 +1,13 @@
 """Workers: how they come, which is next, how they leave, and what becomes of their jobs."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import Job
-from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.conversation import EventmqConversation
 from franca.protocols.eventmq.workers import BEAT_EVERY_MS, SILENCE_MS
 from tests.protocols.eventmq.puppet import Puppet, World
+from tests.support.eventmq import message
 
 # -- coming ------------------------------------------------------------------------------------------
 
@@ -31,7 +29,7 @@ def test_an_inform_is_answered_by_ack_and_heartbeat(world: World, parts: tuple[s
     ack, heartbeat = worker.heard()
     assert ack[2:3] + ack[4:] == [b"ACK", msgid]
     assert (heartbeat[2], heartbeat[4]) == (b"HEARTBEAT", b"1790000000.000")
-    worker.say("READY")
+    worker.ready()
     world.peer().request(b"1")
     assert worker.take().body == b"1"
 
@@ -46,7 +44,7 @@ def test_a_senseless_inform_is_not_acknowledged(world: World, parts: tuple[str, 
 def test_who_never_informed_is_given_nothing(world: World) -> None:
     world.peer().request()
     worker = world.peer()
-    worker.say("READY")
+    worker.ready()
     assert worker.heard() == []
 
 
@@ -84,8 +82,7 @@ def test_so_it_is_for_requests_that_come_at_once(world: World, client: Puppet) -
     a, b = world.worker(slots=2), world.worker(slots=2)
     client.send(
         b"".join(
-            zmtp.message([b"", b"eMQP/1.0", b"REQUEST", b"id" + n, b"default", b"", n])
-            for n in (b"1", b"2", b"3", b"4")
+            message(b"REQUEST", b"id" + n, b"default", b"", n) for n in (b"1", b"2", b"3", b"4")
         )
     )
     assert bodies(a, b) == [["1", "3"], ["2", "4"]]
@@ -97,7 +94,7 @@ def test_the_heavier_worker_of_a_queue_is_next_while_it_can(client: Puppet, worl
     for body in "1234":
         client.request(body)
     assert bodies(light, heavy) == [["3", "4"], ["1", "2"]]
-    heavy.say("READY")
+    heavy.ready()
     client.request("5")
     assert bodies(light, heavy) == [[], ["5"]]
 
@@ -115,7 +112,7 @@ def test_a_free_slot_takes_from_its_queues_in_their_order(world: World, client: 
     client.request("2", "a")
     client.request("3", "b")
     for _ in range(3):
-        worker.say("READY")
+        worker.ready()
     assert bodies(worker) == [["2", "1", "3"]]
 
 
@@ -134,8 +131,8 @@ def test_a_worker_that_hangs_up_leaves_its_jobs_to_others(world: World) -> None:
     client.request("1")
     client.request("2")
     lost.hang_up()
-    other.say("READY")
-    other.say("READY")
+    other.ready()
+    other.ready()
     assert bodies(other) == [["1", "2"]]
     assert len(client.replies()) == 2  # each was handed over once, as far as clients care
 
@@ -150,7 +147,7 @@ def test_a_job_that_never_left_the_server_is_not_counted_as_lost(world: World) -
 def test_what_is_given_back_goes_to_another_even_if_the_lost_one_wanted_more(world: World) -> None:
     lost, other = world.worker(slots=2), world.worker()
     world.peer().request("1")
-    other.say("READY")
+    other.ready()
     lost.hang_up(undelivered=True)
     assert bodies(other) == [["1"]]
     assert world.job().attempts == 1
@@ -160,7 +157,7 @@ def test_a_silent_worker_is_taken_for_gone(world: World) -> None:
     silent, other = world.worker(slots=1), world.worker()
     world.peer().request()
     world.pass_time(SILENCE_MS - 500, other)
-    other.say("READY")
+    other.ready()
     assert other.given() == []
     world.pass_time(2_000, other)
     assert (len(other.given()), len(world.service.workers()), silent.is_hung_up) == (1, 1, False)
@@ -178,11 +175,11 @@ def test_any_message_is_a_heartbeat(world: World, word: str) -> None:
 def test_a_worker_that_was_taken_for_gone_may_inform_again(world: World, worker: Puppet) -> None:
     world.pass_time(2 * SILENCE_MS)
     worker.heard()
-    worker.say("READY")
+    worker.ready()
     world.peer().request()
     assert worker.given() == []
     worker.say("INFORM", "", "worker")
-    worker.say("READY")
+    worker.ready()
     assert len(worker.given()) == 1
 
 
@@ -208,7 +205,7 @@ def test_a_job_of_a_worker_that_said_goodbye_goes_to_another_when_it_hangs_up(wo
     worker, other = world.worker(slots=1), world.worker()
     world.peer().request("1")
     worker.say("KBYE")
-    other.say("READY")
+    other.ready()
     assert bodies(other) == [[]]
     worker.hang_up()
     assert bodies(other) == [["1"]]
@@ -224,7 +221,7 @@ def test_a_client_that_says_goodbye_hears_no_more(world: World) -> None:
     client, worker = world.peer(), world.worker()
     client.request(headers="reply-requested")
     client.say("KBYE")
-    worker.say("READY")
+    worker.ready()
     worker.done(worker.take())
     assert client.words() == []
 
@@ -238,7 +235,7 @@ def test_a_worker_may_inform_again_and_keeps_what_it_holds(world: World) -> None
     client.request("2", "a")
     client.request("3", "b")
     assert bodies(worker) == [[]]  # its slots are those it says READY for from now on
-    worker.say("READY")
+    worker.ready()
     assert bodies(worker) == [["3"]]
     worker.done(given, ready=False)
     assert sorted(job.body for job in world.jobs()) == [b"2", b"3"]
@@ -276,7 +273,7 @@ def test_operators_may_ask_a_worker_to_take_no_more(what: str, heard: list[tuple
 
 def test_when_the_server_stops_workers_hear_goodbye_and_may_finish(world: World) -> None:
     worker, idle, scheduler = world.worker(slots=2), world.worker(), world.worker(role="scheduler")
-    client, single, silent = world.peer(), world.peer(b"REQ"), world.peer()
+    client, single, silent = world.peer(), world.peer("REQ"), world.peer()
     client.request("1", headers="reply-requested")
     given = worker.take()
     single.request("0")
@@ -287,7 +284,7 @@ def test_when_the_server_stops_workers_hear_goodbye_and_may_finish(world: World)
         assert peer.words() == [("KBYE",)]
     assert client.words()[-1] == ("KBYE",)
     client.request("2")
-    idle.say("READY")
+    idle.ready()
     assert (idle.given(), world.engine.consumers()) == ([], 1)
     worker.done(given)
     assert world.engine.consumers() == 0

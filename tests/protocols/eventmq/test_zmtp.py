@@ -1,7 +1,5 @@
 """The transport's bytes: greeting, frames, commands, and what is refused before it is gathered."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -10,25 +8,17 @@ from hypothesis import strategies as st
 
 from franca.core.errors import WireError
 from franca.protocols.eventmq import zmtp
-from franca.protocols.eventmq.zmtp import (
-    COMMAND_BYTES_MAX,
-    FRAMES_MAX,
-    SKIPPED_BYTES_MAX,
-    Command,
-    FrameReader,
-    Message,
-    Signature,
-    Truncated,
-)
+from franca.protocols.eventmq.zmtp import Command, FrameReader, Message, Signature, Truncated
 
 MAX = 1 << 20
 
 
-def cut(frames: FrameReader, data: bytes) -> list[Message]:
-    frames.feed(data)
+def cut(frames: FrameReader, data: bytes, step: int = 1 << 30) -> list[Message]:
+    """The messages in these bytes, which come in pieces of that size."""
     found: list[Message] = []
-    while (message := frames.next_message()) is not None:
-        found.append(message)
+    for at in range(0, len(data), step):
+        frames.feed(data[at : at + step])
+        found += iter(frames.next_message, None)
     return found
 
 
@@ -78,19 +68,15 @@ MESSAGES = [
 def test_bytes_in_pieces_of_any_size_are_the_same_messages(step: int) -> None:
     data = b"".join(map(zmtp.message, MESSAGES))
     frames = FrameReader(MAX)
-    found: list[Message] = []
-    for at in range(0, len(data), step):
-        found += cut(frames, data[at : at + step])
-    assert (found, len(frames)) == (MESSAGES, 0)
+    assert (cut(frames, data, step), len(frames)) == (MESSAGES, 0)
 
 
 def test_a_message_split_at_every_offset_is_one_message() -> None:
-    data = zmtp.message([b"", b"eMQP/1.0", b"x" * 300, b"end"])
+    message = [b"", b"eMQP/1.0", b"x" * 300, b"end"]
+    data = zmtp.message(message)
     for at in range(len(data) + 1):
         frames = FrameReader(MAX)
-        assert cut(frames, data[:at]) + cut(frames, data[at:]) == [
-            [b"", b"eMQP/1.0", b"x" * 300, b"end"]
-        ]
+        assert cut(frames, data[:at]) + cut(frames, data[at:]) == [message]
 
 
 @given(
@@ -119,9 +105,9 @@ def test_what_waits_is_counted_with_the_frames_that_came_before_it(frames: Frame
 @pytest.mark.parametrize(
     ("data", "code"),
     [
-        (b"\x02" + (SKIPPED_BYTES_MAX + 1).to_bytes(8, "big"), "frame-too-large"),
+        (b"\x02" + (zmtp.SKIPPED_BYTES_MAX + 1).to_bytes(8, "big"), "frame-too-large"),
         (b"\x02" + b"\xff" * 8, "frame-too-large"),
-        (b"\x06" + (COMMAND_BYTES_MAX + 1).to_bytes(8, "big"), "frame-too-large"),
+        (b"\x06" + (zmtp.COMMAND_BYTES_MAX + 1).to_bytes(8, "big"), "frame-too-large"),
         (b"\x08\x00", "bad-flags"),
         (b"\xff" * 9, "bad-flags"),
         (b"\x05\x00", "bad-flags"),
@@ -135,7 +121,7 @@ def test_bad_frames_are_refused_at_their_heads(frames: FrameReader, data: bytes,
 
 def test_a_message_of_many_frames_is_not_gathered_for_ever(frames: FrameReader) -> None:
     with pytest.raises(WireError) as refusal:
-        for _ in range(FRAMES_MAX + 1):
+        for _ in range(zmtp.FRAMES_MAX + 1):
             cut(frames, zmtp.more(b"x"))
     assert refusal.value.code == "message-too-large"
 
@@ -169,10 +155,7 @@ def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
     frames = FrameReader(1 << 24)
     body = b"x" * (1 << 23)
     data = zmtp.message([body])
-    found: list[Message] = []
-    for at in range(0, len(data), 1_000):  # would take minutes if each piece copied the rest
-        found += cut(frames, data[at : at + 1_000])
-    assert found == [[body]]
+    assert cut(frames, data, 1_000) == [[body]]  # minutes if each piece copied the rest
 
 
 @pytest.mark.parametrize("step", [1, 100, 1_000, 1 << 20])
@@ -193,10 +176,7 @@ def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
     frames = FrameReader(100_000)
     frame = b"x" * 70_000
     data = zmtp.message([frame, frame, b"end"])
-    found: list[Message] = []
-    for at in range(0, len(data), 10_000):
-        found += cut(frames, data[at : at + 10_000])
-    assert found == [Truncated([frame, b"", b"end"], {1: 70_000})]
+    assert cut(frames, data, 10_000) == [Truncated([frame, b"", b"end"], {1: 70_000})]
 
 
 def test_nothing_of_a_message_is_kept_once_it_was_read(frames: FrameReader) -> None:

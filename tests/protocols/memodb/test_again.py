@@ -1,14 +1,12 @@
 """What is said again takes no more memory than what is said once, and holds nobody up."""
 
-from __future__ import annotations
-
-import tracemalloc
 from collections.abc import Callable
 
 import pytest
 
-from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
+from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 LONG = 65_000
@@ -19,47 +17,45 @@ SaidBefore = Callable[[World], tuple[bytes, bytes]]
 
 def answered(world: World, size: int = LONG) -> tuple[bytes, bytes]:
     """A request whose reply is remembered, as it came, and that reply."""
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     client.job(request=7)
     worker.result(worker.given(), b"r" * size)
     client.answer()
     (request,) = world.service.requests.by_key.values()
-    return client.frame(stack(7) + m.job("s", b"x", 5_000)), request.reply
+    return client.asking(7, m.job("s", b"x", 5_000)), request.reply
 
 
 def at_work(world: World) -> tuple[bytes, bytes]:
     """The request of a worker that was answered with a long job, as it came, and that job."""
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     client.job(b"first")
     task = worker.given()
     client.job(b"y" * LONG)
     worker.ask(m.result(task.worker, b"done"), 7)
     assert len(worker.given().payload) == LONG
     job = world.all_jobs[-1]
-    return worker.frame(stack(7) + m.result(task.worker, b"done")), job.body
+    return worker.asking(7, m.result(task.worker, b"done")), job.body
 
 
 def of_another_protocol(world: World) -> bytes:
     """The same of a job of another protocol, whose worker is told it in other words."""
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     client.job(b"first")
     task = worker.given()
-    world.submit("s", b'["%b","z"]' % (b"y" * (LONG // 40)), "json-args")
+    world.foreign_job("s", b'["%b","z"]' % (b"y" * (LONG // 40)), "json-args")
     worker.ask(m.result(task.worker, b"done"), 7)
     assert worker.hear() is not None
-    return worker.frame(stack(7) + m.result(task.worker, b"done"))
+    return worker.asking(7, m.result(task.worker, b"done"))
 
 
 @pytest.mark.parametrize("said_before", [answered, at_work])
 def test_what_is_said_again_to_many_is_there_once(world: World, said_before: SaidBefore) -> None:
     request, body = said_before(world)
     peers = [world.peer() for _ in range(20)]
-    tracemalloc.start()
-    for peer in peers:
-        world.share(peer.link, request * TIMES)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < MIB
+    with traced() as memory:
+        for peer in peers:
+            world.share(peer.link, request * TIMES)
+    assert memory.held < MIB
     for peer in peers:
         assert len(peer.link.out) > 2
         assert all(piece is body for piece in peer.link.out[1::2])
@@ -80,7 +76,7 @@ def test_a_share_ends_when_as_much_was_said_as_may_wait(said_before: SaidBefore,
     assert most < said < most + 2 * LONG
     # Who reads is told the rest in the turns that follow.
     peer.send(b"")
-    assert [len(reply.payload) for reply in peer.hear_all()] == [LONG] * TIMES
+    assert [len(reply.payload) for reply in peer.heard()] == [LONG] * TIMES
 
 
 def test_a_short_reply_is_said_again_in_one_piece_and_ends_no_share(world: World) -> None:
@@ -95,13 +91,11 @@ def test_a_result_many_asked_for_is_copied_once_at_most(worker: Puppet, world: W
     for client in clients:
         client.job(request=9)
     task = worker.given()
-    raw = worker.frame(stack(1) + m.result(task.worker, b"r" * LONG))
-    tracemalloc.start()
-    world.share(worker.link, raw)
-    world.engine.deliver(world.now)
-    held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 3 * LONG
+    raw = worker.asking(1, m.result(task.worker, b"r" * LONG))
+    with traced() as memory:
+        world.share(worker.link, raw)
+        world.engine.deliver(world.now)
+    assert memory.held < 3 * LONG
     world.run()
     assert [len(client.answer().payload) for client in clients] == [LONG] * 20
 
@@ -110,10 +104,10 @@ def test_a_job_of_another_protocol_is_not_written_anew_before_it_has_left(world:
     request = of_another_protocol(world)
     peer = world.peer()
     peer.send(request * TIMES)
-    assert len(peer.hear_all()) == 1
+    assert len(peer.heard()) == 1
     # Once it has left, the same request is from somebody who has not heard it.
     peer.send(request)
-    assert len(peer.hear_all()) == 1
+    assert len(peer.heard()) == 1
 
 
 def test_replies_that_had_to_wait_are_handed_over_without_a_copy(world: World) -> None:

@@ -1,14 +1,14 @@
 """Clients: a request is answered once, whatever happens to its connection in between."""
 
-from __future__ import annotations
+from typing import Any
 
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import Demand, State
-from franca.protocols.memodb.settings import MemoDBSettings
-from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from franca.core.model import State
+from tests.protocols.memodb.puppet import SECOND, Puppet, World
 from tests.support import memodb as m
+from tests.support.memodb import stack
 
 EMPTY_RESULT = bytes.fromhex("83666d656d6f30310340")
 
@@ -54,7 +54,7 @@ def test_the_bytes_of_a_whole_exchange(world: World, unix: bool) -> None:
 
 
 def test_a_header_written_at_length_is_handed_on_in_its_shortest_form(world: World) -> None:
-    worker, client = worker_on(world), world.peer()
+    worker, client = world.worker(), world.peer()
     loose = bytes.fromhex("9f7f666d656d6f3031ff180258007801731b0000000000001388ff")
     client.ask(loose + b"payload")
     task = worker.given()
@@ -63,28 +63,16 @@ def test_a_header_written_at_length_is_handed_on_in_its_shortest_form(world: Wor
 
 def test_jobs_of_other_services_and_timeouts_are_not_confused(world: World, client: Puppet) -> None:
     """What is remembered of one client's bytes must not be found by another's."""
-    long_name = "n" * 24
-    kinds = [
-        ("s", 1),
-        ("s", 24),
-        ("s", 256),
-        ("t", 1),
-        (long_name, 300),
-        ("x" * 300, 2**40),
-        ("s", 0),
-    ]
+    kinds = [("s", 1), ("s", 24), ("s", 256), ("t", 1), ("s", 0)]
+    kinds += [("n" * 24, 300), ("x" * 300, 2**40)]
     for _ in range(3):
         for service, timeout_ms in kinds:
             client.job(b"\x18p", service, timeout_ms)
     worker = world.peer()
     worker.ready(*dict.fromkeys(service for service, _ in kinds))
-    seen = []
-    for _ in range(3 * len(kinds)):
-        task = worker.given()
-        seen.append((task.service, task.timeout_ms))
-        assert task.payload == b"\x18p"
-        worker.result(task)
-    assert sorted(seen) == sorted(kinds * 3)
+    tasks = worker.work_off(3 * len(kinds))
+    assert sorted((task.service, task.timeout_ms) for task in tasks) == sorted(kinds * 3)
+    assert {task.payload for task in tasks} == {b"\x18p"}
 
 
 def test_a_clients_id_cannot_pass_for_a_services_name(client: Puppet, world: World) -> None:
@@ -100,11 +88,11 @@ def test_many_contexts_share_a_connection_and_are_answered_in_any_order(world: W
     for _ in range(300):
         worker.ready()
     asked = {client.job(b"%d" % n): b"%d" % n for n in range(300)}
-    tasks = worker.hear_all()
+    tasks = worker.heard()
     assert len({task.worker for task in tasks}) == 300
     for task in reversed(tasks):
         worker.result(task, task.payload)
-    answers = client.hear_all()
+    answers = client.heard()
     assert {answer.request: answer.payload for answer in answers} == asked
     assert [answer.payload for answer in answers[:2]] == [b"299", b"298"]
 
@@ -112,13 +100,8 @@ def test_many_contexts_share_a_connection_and_are_answered_in_any_order(world: W
 def test_services_are_served_in_the_order_of_the_workers_list(world: World, client: Puppet) -> None:
     for payload, service in ((b"1", "b"), (b"2", "a"), (b"3", "b"), (b"4", "a")):
         client.job(payload, service)
-    worker = worker_on(world, "a", "b")
-    seen = []
-    for _ in range(4):
-        task = worker.given()
-        seen.append(task.payload)
-        worker.result(task)
-    assert seen == [b"2", b"4", b"1", b"3"]
+    worker = world.worker("a", "b")
+    assert [task.payload for task in worker.work_off(4)] == [b"2", b"4", b"1", b"3"]
 
 
 # -- the same request again -------------------------------------------------------------------
@@ -128,16 +111,16 @@ def test_a_request_sent_again_before_its_answer_is_one_job(client: Puppet, world
     asked = client.job(b"once")
     client.job(b"once", request=asked)
     assert len(world.all_jobs) == 1
-    worker = worker_on(world)
+    worker = world.worker()
     task = worker.given()
     client.job(b"once", request=asked)
     assert worker.hear() is None
     worker.result(task, b"result")
-    assert [answer.payload for answer in client.hear_all()] == [b"result"]
+    assert [answer.payload for answer in client.heard()] == [b"result"]
 
 
 def test_a_request_sent_again_after_its_answer_gets_it_again(world: World) -> None:
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     asked = client.job(b"once")
     worker.result(worker.given(), b"result")
     client.answer()
@@ -147,39 +130,30 @@ def test_a_request_sent_again_after_its_answer_gets_it_again(world: World) -> No
     assert worker.hear() is None
 
 
-def test_a_request_sent_again_after_a_reconnect_finds_its_running_job(world: World) -> None:
-    client, worker = world.peer(), worker_on(world)
+@pytest.mark.parametrize("back_in_time", [True, False])
+def test_who_asks_again_after_a_reconnect_finds_its_job_or_its_result(
+    world: World, client: Puppet, worker: Puppet, back_in_time: bool
+) -> None:
     asked = client.job(b"once")
     task = worker.given()
     client.hang_up()
+    if not back_in_time:
+        worker.result(task, b"result")
     back = world.peer()
     back.job(b"once", request=asked)
     assert worker.hear() is None
-    worker.result(task, b"result")
+    if back_in_time:
+        worker.result(task, b"result")
     assert back.answer() == (asked, 3, b"", b"result", "", 0)
     assert not world.service.requests._orphans
 
 
-def test_a_result_for_a_client_that_was_away_awaits_its_return(world: World) -> None:
-    client, worker = world.peer(), worker_on(world)
-    asked = client.job(b"once")
-    task = worker.given()
-    client.hang_up()
-    worker.result(task, b"result")
-    back = world.peer()
-    back.job(b"once", request=asked)
-    assert back.answer().payload == b"result"
-    assert worker.hear() is None
-
-
-def test_a_result_of_anybody_is_there_when_the_client_is_back(world: World) -> None:
-    client, stranger = world.peer(), world.stranger()
+def test_a_result_of_anybody_is_there_when_the_client_is_back(world: World, client: Puppet) -> None:
     asked = client.job(b"once")
     (job,) = world.all_jobs
-    world.broker.demand(Demand(stranger, ("s",)), world.now)
+    stranger = world.stranger_on("s")
     client.hang_up()
     world.broker.finish(job, stranger.holder, b"theirs", world.now)
-    world.engine.deliver(world.now)
     back = world.peer()
     back.job(b"once", request=asked)
     assert back.answer().payload == b"theirs"
@@ -187,7 +161,7 @@ def test_a_result_of_anybody_is_there_when_the_client_is_back(world: World) -> N
 
 def test_whoever_asks_the_same_on_two_open_connections_is_answered_on_both(world: World) -> None:
     """The server may not have noticed yet that the first is dead."""
-    first, second, worker = world.peer(), world.peer(), worker_on(world)
+    first, second, worker = world.peer(), world.peer(), world.worker()
     asked = first.job(b"once")
     second.job(b"once", request=asked)
     task = worker.given()
@@ -207,24 +181,23 @@ def test_through_a_device_the_newest_way_back_counts(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("payload", "service", "timeout_ms", "again"),
+    ("message", "again"),
     [
-        (b"other", "s", 5_000, 0),
-        (b"once", "t", 5_000, 0),
-        (b"once", "s", 5_001, 0),
-        (b"once", "s", 5_000, 1),
+        (m.job("s", b"other"), 0),
+        (m.job("t", b"once"), 0),
+        (m.job("s", b"once", 5_001), 0),
+        (m.job("s", b"once"), 1),
     ],
 )
 def test_another_request_is_another_job(
-    world: World, client: Puppet, payload: bytes, service: str, timeout_ms: int, again: int
+    world: World, client: Puppet, message: bytes, again: int
 ) -> None:
     asked = client.job(b"once")
-    client.job(payload, service, timeout_ms, request=asked + again)
+    client.ask(message, asked + again)
     assert len(world.all_jobs) == 2
 
 
-def test_replies_are_remembered_for_a_minute(world: World) -> None:
-    client, worker = world.peer(), worker_on(world, "s")
+def test_replies_are_remembered_for_a_minute(world: World, client: Puppet, worker: Puppet) -> None:
     asked = client.job(b"once")
     worker.result(worker.given(), b"result")
     client.answer()
@@ -237,7 +210,7 @@ def test_replies_are_remembered_for_a_minute(world: World) -> None:
 
 
 def test_a_reply_is_remembered_from_when_it_was_given_not_asked_for(world: World) -> None:
-    client, worker = world.peer(), worker_on(world, "s")
+    client, worker = world.peer(), world.worker("s")
     asked = client.job(b"slow", timeout_ms=300_000)
     task = worker.given()
     world.pass_time(100 * SECOND)
@@ -249,12 +222,11 @@ def test_a_reply_is_remembered_from_when_it_was_given_not_asked_for(world: World
 
 
 @pytest.mark.parametrize(
-    ("settings", "left"),
-    [(MemoDBSettings(remember_replies=3), 3), (MemoDBSettings(remember_bytes=1_000), 2)],
+    ("chosen", "left"), [({"remember_replies": 3}, 3), ({"remember_bytes": 1_000}, 2)]
 )
-def test_memory_is_bounded_and_the_oldest_goes_first(settings: MemoDBSettings, left: int) -> None:
-    world = World(settings=settings)
-    client, worker = world.peer(), worker_on(world)
+def test_memory_is_bounded_and_the_oldest_goes_first(chosen: dict[str, Any], left: int) -> None:
+    world = World(**chosen)
+    client, worker = world.peer(), world.worker()
     asked = []
     for n in range(10):
         asked.append(client.job(b"%d" % n))
@@ -276,23 +248,23 @@ def test_a_job_that_nobody_waits_for_is_not_begun(world: World, client: Puppet) 
     client.job()
     client.hang_up()
     assert (world.all_jobs, world.service.requests.by_key) == ([], {})
-    worker = worker_on(world)
+    worker = world.worker()
     assert worker.hear() is None
 
 
 def test_a_job_whose_client_and_worker_are_both_gone_is_not_run_again(world: World) -> None:
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     client.job()
     worker.given()
     client.hang_up()
     worker.hang_up()
     world.pass_time(2 * SECOND)
     assert (world.all_jobs, world.service.requests.by_key) == ([], {})
-    assert worker_on(world).hear() is None
+    assert world.worker().hear() is None
 
 
 def test_a_client_that_comes_back_finds_its_job_with_the_next_worker(world: World) -> None:
-    client, worker, next_worker = world.peer(), worker_on(world), worker_on(world)
+    client, worker, next_worker = world.peer(), world.worker(), world.worker()
     asked = client.job(b"once")
     worker.given()
     client.hang_up()
@@ -307,20 +279,20 @@ def test_a_client_that_comes_back_finds_its_job_with_the_next_worker(world: Worl
 
 
 def test_a_client_that_comes_back_before_that_is_noticed_keeps_its_job(world: World) -> None:
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     asked = client.job(b"once")
     worker.given()
     client.hang_up()
     worker.hang_up()
     back = world.peer()
     back.job(b"once", request=asked)
-    second = worker_on(world)
+    second = world.worker()
     second.result(second.given(), b"result")
     assert back.answer().payload == b"result"
 
 
 def test_a_result_for_nobody_is_forgotten_with_the_others(world: World) -> None:
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     client.job(b"", timeout_ms=500_000)
     task = worker.given()
     client.hang_up()
@@ -345,7 +317,7 @@ def test_a_lone_client_that_nobody_serves_is_dropped_in_10_s(world: World, clien
 
 
 def test_it_is_not_dropped_while_somebody_offers_the_service_and_is_busy(world: World) -> None:
-    busy, client, worker = world.peer(), world.peer(), worker_on(world)
+    busy, client, worker = world.peer(), world.peer(), world.worker()
     busy.job(b"long", timeout_ms=600_000)
     task = worker.given()
     client.job(b"waits")
@@ -357,7 +329,7 @@ def test_it_is_not_dropped_while_somebody_offers_the_service_and_is_busy(world: 
 
 
 def test_it_is_dropped_once_the_last_who_offered_it_is_gone(world: World) -> None:
-    busy, client, worker = world.peer(), world.peer(), worker_on(world)
+    busy, client, worker = world.peer(), world.peer(), world.worker()
     busy.job(b"long", timeout_ms=600_000)
     busy.ready("elsewhere")
     worker.given()
@@ -373,7 +345,7 @@ def test_where_others_share_the_connection_a_request_waits(client: Puppet, world
     client.job(service="undelivered.of either")
     world.pass_time(60 * SECOND)
     assert not client.is_hung_up
-    worker = worker_on(world, "undelivered.of")
+    worker = world.worker("undelivered.of")
     worker.result(worker.given(), b"at last")
     assert client.answer().request == asked
     # Now the other is alone, and has waited long enough.
@@ -382,7 +354,7 @@ def test_where_others_share_the_connection_a_request_waits(client: Puppet, world
 
 
 def test_a_connection_that_carries_a_worker_is_not_dropped_for_a_client() -> None:
-    world = World(settings=MemoDBSettings(heartbeat_ms=10**7))
+    world = World(heartbeat_ms=10**7)
     mixed = world.peer()
     mixed.ready("served")
     mixed.job(service="undelivered.of")
@@ -391,10 +363,10 @@ def test_a_connection_that_carries_a_worker_is_not_dropped_for_a_client() -> Non
 
 
 def test_a_job_over_its_timeout_has_its_client_dropped_and_is_not_run_again(world: World) -> None:
-    client, slow = world.peer(), worker_on(world)
+    client, slow = world.peer(), world.worker()
     asked = client.job(b"once", timeout_ms=5_000)
     slow.given()
-    other = worker_on(world)
+    other = world.worker()
     world.pass_time(4_900)
     assert not client.is_hung_up
     world.pass_time(1_200)
@@ -408,7 +380,7 @@ def test_a_job_over_its_timeout_has_its_client_dropped_and_is_not_run_again(worl
 
 
 def test_the_timeout_is_counted_from_when_the_job_is_handed_over(world: World) -> None:
-    client, busy, worker = world.peer(), world.peer(), worker_on(world)
+    client, busy, worker = world.peer(), world.peer(), world.worker()
     busy.job(b"first", timeout_ms=60_000)
     first = worker.given()
     client.job(b"second", timeout_ms=5_000)
@@ -421,7 +393,7 @@ def test_the_timeout_is_counted_from_when_the_job_is_handed_over(world: World) -
 
 
 def test_over_its_timeout_on_a_shared_connection_it_stays_unanswered(world: World) -> None:
-    client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
+    client, slow, quick = world.peer(), world.worker(), world.worker("t")
     asked = client.job(b"slow", timeout_ms=1_000)
     client.job(b"waits", "nobody", 60_000)
     slow.given()
@@ -433,13 +405,13 @@ def test_over_its_timeout_on_a_shared_connection_it_stays_unanswered(world: Worl
     assert client.answer().payload == b"r"
     # When NNG's patience ends, it is a new job.
     client.job(b"slow", timeout_ms=1_000, request=asked)
-    other = worker_on(world)
+    other = world.worker()
     assert other.given().payload == b"slow"
 
 
 @pytest.mark.parametrize("asks_again", [False, True])
 def test_who_was_left_unanswered_is_dropped_after_the_rest(world: World, asks_again: bool) -> None:
-    client, slow, quick = world.peer(), worker_on(world), worker_on(world, "t")
+    client, slow, quick = world.peer(), world.worker(), world.worker("t")
     asked = client.job(b"slow", timeout_ms=1_000)
     client.job(b"quick", "t", 60_000)
     slow.given()
@@ -447,7 +419,7 @@ def test_who_was_left_unanswered_is_dropped_after_the_rest(world: World, asks_ag
     assert not client.is_hung_up
     if asks_again:
         client.job(b"slow", timeout_ms=60_000, request=asked)
-        other = worker_on(world)
+        other = world.worker()
         other.result(other.given(), b"s")
         assert client.answer().payload == b"s"
     quick.result(quick.given(), b"r")
@@ -455,25 +427,19 @@ def test_who_was_left_unanswered_is_dropped_after_the_rest(world: World, asks_ag
     assert client.is_hung_up is not asks_again
 
 
-def test_a_timeout_of_nothing_is_over_at_once(world: World, client: Puppet, worker: Puppet) -> None:
-    client.job(timeout_ms=0)
-    assert worker.given().timeout_ms == 0
-    world.pass_time(1_100)
-    assert client.is_hung_up
-
-
-def test_a_timeout_without_end_has_none(world: World, client: Puppet, worker: Puppet) -> None:
-    client.job(timeout_ms=2**64 - 1)
-    assert worker.given().timeout_ms == 2**64 - 1
-    world.pass_time(100 * SECOND)
-    assert not client.is_hung_up
+@pytest.mark.parametrize(("timeout_ms", "wait_ms"), [(0, 1_100), (2**64 - 1, 100 * SECOND)])
+def test_a_timeout_of_nothing_is_over_at_once_and_one_without_end_never(
+    world: World, client: Puppet, worker: Puppet, timeout_ms: int, wait_ms: int
+) -> None:
+    client.job(timeout_ms=timeout_ms)
+    assert worker.given().timeout_ms == timeout_ms
+    world.pass_time(wait_ms)
+    assert client.is_hung_up is (timeout_ms == 0)
 
 
 def test_a_job_that_an_operator_ends_has_its_client_dropped(world: World, client: Puppet) -> None:
     client.job()
-    world.broker.cancel(world.all_jobs[0], world.now)
-    world.engine.deliver(world.now)
-    world.run()
+    world.cancel(*world.all_jobs)
     assert (client.is_hung_up, world.service.requests.by_key) == (True, {})
 
 
@@ -481,13 +447,13 @@ def test_a_job_that_an_operator_ends_has_its_client_dropped(world: World, client
 
 
 def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_socket() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=10))
+    world = World(share_jobs=10)
     flood, other = world.peer(), world.peer()
-    flood.send(b"".join(flood.frame(stack(n) + m.job("s", b"%d" % n, 1_000)) for n in range(50)))
+    flood.send(b"".join(flood.asking(n, m.job("s", b"%d" % n, 1_000)) for n in range(50)))
     assert (len(world.all_jobs), flood.conversation.holding) == (10, True)
     assert flood.conversation.unread() > 0
     other.job(b"other")
-    worker = worker_on(world)
+    worker = world.worker()
     seen = []
     for _ in range(51):
         task = worker.given()
@@ -497,26 +463,23 @@ def test_a_connection_may_have_its_share_under_way_and_the_rest_waits_in_its_soc
     # Whoever else asks is behind a share at most.
     assert seen.index(b"other") == 10
     assert [p for p in seen if p != b"other"] == [b"%d" % n for n in range(50)]
-    assert [answer.payload for answer in flood.hear_all()] == [b"%d" % n for n in range(50)]
+    assert [answer.payload for answer in flood.heard()] == [b"%d" % n for n in range(50)]
     assert (other.answer().payload, flood.conversation.holding) == (b"other", False)
     assert flood.conversation.unread() == 0
 
 
 def test_what_comes_while_a_connection_waits_is_acted_on_afterwards_in_order() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=1))
-    client, worker = world.peer(), worker_on(world)
+    world = World(share_jobs=1)
+    client, worker = world.peer(), world.worker()
     for n in range(4):
         client.job(b"%d" % n)
-    for n in range(4):
-        task = worker.given()
-        assert task.payload == b"%d" % n
-        worker.result(task)
-    assert len(client.hear_all()) == 4
+    assert [task.payload for task in worker.work_off(4)] == [b"0", b"1", b"2", b"3"]
+    assert len(client.heard()) == 4
 
 
 def test_a_job_that_comes_to_nothing_makes_room_too() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=2))
-    client, slow = world.peer(), worker_on(world)
+    world = World(share_jobs=2)
+    client, slow = world.peer(), world.worker()
     client.job(b"a", timeout_ms=1_000)
     client.job(b"b")
     client.job(b"c")
@@ -528,7 +491,7 @@ def test_a_job_that_comes_to_nothing_makes_room_too() -> None:
 
 def test_a_connection_that_carries_workers_is_always_read() -> None:
     """Or their results would never come; what is beyond its share NNG must send again."""
-    world = World(settings=MemoDBSettings(share_jobs=2))
+    world = World(share_jobs=2)
     mixed = world.peer()
     mixed.ready()
     asked = [mixed.job(b"%d" % n) for n in range(4)]
@@ -536,26 +499,26 @@ def test_a_connection_that_carries_workers_is_always_read() -> None:
     assert [job.body for job in world.all_jobs] == [b"0", b"1"]
     worker = mixed.given()
     mixed.result(worker, b"of 0")
-    said = {reply.payload for reply in mixed.hear_all()}
+    said = {reply.payload for reply in mixed.heard()}
     assert said == {b"of 0", b"1"}
     mixed.job(b"3", request=asked[3])
     assert [job.body for job in world.all_jobs] == [b"1", b"3"]
 
 
 def test_a_worker_behind_a_flood_is_heard_when_one_of_its_jobs_is_done() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=2))
+    world = World(share_jobs=2)
     mixed = world.peer()
     for n in range(3):
         mixed.job(b"%d" % n)
     mixed.ready("t")
     assert not world.service.workers()
-    other = worker_on(world)
+    other = world.worker()
     other.result(other.given())
     assert len(world.service.workers()) == 2
 
 
 def test_a_connection_at_its_share_with_jobs_that_nobody_serves_is_dropped() -> None:
-    world = World(settings=MemoDBSettings(share_jobs=2))
+    world = World(share_jobs=2)
     client = world.peer()
     for n in range(3):
         client.job(b"%d" % n)
@@ -579,12 +542,11 @@ def test_a_client_for_whose_job_the_server_has_no_room_is_dropped_or_left_to_ask
 
 
 def test_a_server_that_stops_takes_no_new_jobs_and_delivers_what_runs(world: World) -> None:
-    client, worker, idle = world.peer(), worker_on(world), worker_on(world)
+    client, worker, idle = world.peer(), world.worker(), world.worker()
     client.job(b"runs")
     task = worker.given()
     client.job(b"waits", "nobody")
-    world.engine.stop(world.now)
-    world.run()
+    world.stop()
     assert world.engine.consumers() == 1
     client.job(b"new")
     assert [job.state for job in world.all_jobs] == [State.LEASED, State.READY]

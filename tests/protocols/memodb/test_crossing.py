@@ -1,20 +1,18 @@
 """Jobs that cross: run by workers of another protocol, or submitted in one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import Demand, Failure, State
-from tests.protocols.memodb.puppet import World, worker_on
+from franca.core.model import Failure, Policy, State
+from tests.protocols.memodb.puppet import World
 from tests.support import memodb as m
 
 
 def test_a_job_of_another_protocol_is_a_job_of_the_service_of_its_queue(world: World) -> None:
-    worker = worker_on(world, "mail")
-    job = world.submit("mail", b"body", lease_ms=30_000)
+    worker = world.worker("mail")
+    job = world.foreign_job("mail", b"body", policy=Policy(lease_ms=30_000))
     task = worker.given()
     assert (task.service, task.timeout_ms, task.payload) == ("mail", 30_000, b"body")
     worker.result(task, b"sent")
@@ -23,18 +21,18 @@ def test_a_job_of_another_protocol_is_a_job_of_the_service_of_its_queue(world: W
 
 def test_arguments_are_shown_as_the_bytes_of_their_array(world: World) -> None:
     body = json.dumps({"jid": "j", "args": [1, {"a": 2}]}, separators=(",", ":")).encode()
-    world.submit("mail", body, "json-job")
-    worker = worker_on(world, "mail")
+    world.foreign_job("mail", body, "json-job")
+    worker = world.worker("mail")
     task = worker.given()
     assert (task.payload, task.timeout_ms) == (b'[1,{"a":2}]', 2**32 - 1)
 
 
 def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does(world: World) -> None:
-    worker, client = worker_on(world, "mail", "s"), world.peer()
+    worker, client = world.worker("mail", "s"), world.peer()
     client.job()
     worker.result(worker.given())
     assert (worker.waited_for_commit, client.waited_for_commit) == (False, False)
-    world.submit("mail", b"durable")
+    world.foreign_job("mail", b"durable")
     task = worker.given()
     assert worker.waited_for_commit
     worker.waited_for_commit = False
@@ -46,8 +44,8 @@ def test_what_is_durable_waits_for_the_disk_both_ways_and_nothing_else_does(worl
 
 
 def test_a_worker_leaving_with_a_durable_result_is_told_after_the_commit(world: World) -> None:
-    worker = worker_on(world, "mail")
-    world.submit("mail", b"durable")
+    worker = world.worker("mail")
+    world.foreign_job("mail", b"durable")
     task = worker.given()
     worker.waited_for_commit = False
     worker.result(task, leaving=True)
@@ -56,25 +54,24 @@ def test_a_worker_leaving_with_a_durable_result_is_told_after_the_commit(world: 
 
 
 def test_a_durable_job_whose_worker_is_lost_is_ready_again(world: World) -> None:
-    worker = worker_on(world, "mail")
-    job = world.submit("mail", b"durable")
+    worker = world.worker("mail")
+    job = world.foreign_job("mail", b"durable")
     worker.hang_up()
     assert (job.state, job.losses) == (State.READY, 1)
 
 
 @pytest.mark.parametrize("failed", [True, False])
 def test_a_job_run_in_another_protocol_is_answered_or_dropped(world: World, failed: bool) -> None:
-    client, stranger = world.peer(), world.stranger()
+    client = world.peer()
     client.job(b"work")
     (job,) = world.all_jobs
     assert world.broker.sole(job.name) is job
     assert len(job.name) >= 8
-    world.broker.demand(Demand(stranger, ("s",)), world.now)
+    stranger = world.stranger_on("s")
     if failed:
         world.broker.fail(job, stranger.holder, Failure("E", "no"), world.now)
     else:
         world.broker.finish(job, stranger.holder, b"", world.now)
-    world.engine.deliver(world.now)
     world.run()
     assert client.is_hung_up is failed
     if not failed:
@@ -92,7 +89,7 @@ def test_names_of_jobs_are_never_the_same_after_a_restart() -> None:
 
 def test_a_job_whose_body_has_left_memory_is_said_again_whole() -> None:
     world = World(limits=Limits(large_body_bytes=100, large_bytes=100))
-    job = world.submit("s", b"x" * 5_000)
+    job = world.foreign_job("s", b"x" * 5_000)
     worker = world.peer()
     request = worker.ask(m.ready("s"))
     assert worker.given().payload == b"x" * 5_000

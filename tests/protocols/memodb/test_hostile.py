@@ -1,8 +1,5 @@
 """Whatever a peer sends: nothing is raised, nobody else is disturbed, memory stays bounded."""
 
-from __future__ import annotations
-
-import tracemalloc
 from random import Random
 
 import pytest
@@ -10,15 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from franca.protocols.memodb import sp
-from tests.protocols.memodb.puppet import Puppet, World, stack, worker_on
+from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
+from tests.support.memodb import stack
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 
 
 def still_served(world: World) -> bool:
     """Whether others are served as if nothing had been."""
-    client, worker = world.peer(), worker_on(world, "check")
+    client, worker = world.peer(), world.worker("check")
     client.job(b"ping", "check")
     worker.result(worker.given(), b"pong")
     served = client.answer().payload == b"pong"
@@ -33,7 +32,7 @@ def test_random_bytes_after_the_handshake(data: bytes, unix: bool) -> None:
     world = World()
     peer = world.peer(unix=unix)
     peer.send(data)
-    peer.hear_all()
+    peer.heard()
     assert still_served(world)
 
 
@@ -42,10 +41,10 @@ def test_random_bytes_after_the_handshake(data: bytes, unix: bool) -> None:
 def test_random_bodies_in_proper_frames(bodies: list[bytes], cut: int) -> None:
     world = World()
     peer = world.peer()
-    raw = b"".join(peer.frame(stack(n) + body) for n, body in enumerate(bodies))
+    raw = b"".join(peer.asking(n, body) for n, body in enumerate(bodies))
     for at in range(0, len(raw), cut):
         peer.send(raw[at : at + cut])
-    peer.hear_all()
+    peer.heard()
     assert not peer.is_hung_up
     assert still_served(world)
 
@@ -74,11 +73,11 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
         request = chance.randrange(5)
         if chance.random() < 0.1:
             message = message[: chance.randrange(len(message))]
-        raw = peer.frame(stack(request) + bytes(message))
+        raw = peer.asking(request, bytes(message))
         if chance.random() < 0.05:
             raw = raw[: chance.randrange(len(raw))]
         peer.send(raw)
-        ids += [reply.worker for reply in peer.hear_all() if reply.worker]
+        ids += [reply.worker for reply in peer.heard() if reply.worker]
         if chance.random() < 0.1:
             world.pass_time(chance.choice((100, 3_000, 12_000)), step=500)
         if peer.is_hung_up or chance.random() < 0.05:
@@ -111,13 +110,11 @@ def test_messages_with_wrong_bytes(seed: int) -> None:
 )
 def test_frames_that_promise_much_take_little(world: World, raw: bytes) -> None:
     peers = [world.connect() for _ in range(20)]
-    tracemalloc.start()
-    for peer in peers[: 20 if len(raw) < 10_000 else 1]:
-        peer.send(sp.HELLO_OF_CLIENT + raw)
-        peer.send(b"more")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 8 * MIB
+    with traced() as memory:
+        for peer in peers[: 20 if len(raw) < 10_000 else 1]:
+            peer.send(sp.HELLO_OF_CLIENT + raw)
+            peer.send(b"more")
+    assert memory.peak < 8 * MIB
     assert still_served(world)
 
 
@@ -151,7 +148,7 @@ def test_a_kind_that_is_named_at_length_is_not_remembered(world: World, long: bo
     # Their workers are told the same, however it is kept.
     worker.ready(name, f"{name}2")
     worker.ready(name, f"{name}2")
-    told = {(task.service, task.timeout_ms) for task in worker.hear_all()}
+    told = {(task.service, task.timeout_ms) for task in worker.heard()}
     assert told == {(name, 5_000), (name, 5_001)}
 
 
@@ -166,9 +163,7 @@ def test_names_in_many_pieces_are_no_names(world: World, peer: Puppet) -> None:
         name = b"\x7f" + b"\x60" * (pieces - 1) + b"\x61s\xff"
         peer.ask(b"\x85\x66memo01\x02\x40" + name + b"\x01")
         assert bool(world.all_jobs) is taken
-        for job in world.all_jobs:
-            world.broker.cancel(job, world.now)
-        world.run()
+        world.cancel(*world.all_jobs)
         peer = world.peer()
     names = b"".join(b"\x7f\x61s" + b"\x60" * 30 + b"\x62%02d\xff" % n for n in range(33))
     peer.ask(b"\x84\x66memo01\x01\x40\x98\x21" + names)
@@ -180,9 +175,9 @@ def test_names_in_many_pieces_are_no_names(world: World, peer: Puppet) -> None:
 @pytest.mark.parametrize("cut", [True, False])
 def test_a_message_that_takes_long_ends_a_share(peer: Puppet, world: World, cut: bool) -> None:
     many = [f"service-{n}" for n in range(1_024)]
-    raw = b"".join(peer.frame(stack(n) + m.ready(*many)) for n in range(3))
-    rubbish = peer.frame(stack(7) + m.ready(*many)[:-1])
-    small = peer.frame(stack(8) + m.ready("x"))
+    raw = b"".join(peer.asking(n, m.ready(*many)) for n in range(3))
+    rubbish = peer.asking(7, m.ready(*many)[:-1])
+    small = peer.asking(8, m.ready("x"))
     data = raw + rubbish + rubbish + small
     if cut:
         assert not world.share(peer.link, data[:100])
@@ -196,7 +191,7 @@ def test_a_message_that_takes_long_ends_a_share(peer: Puppet, world: World, cut:
 
 def test_replies_to_a_flood_of_unknown_workers_stay_its_own_affair(world: World) -> None:
     flood: Puppet = world.peer()
-    raw = b"".join(flood.frame(stack(n) + m.heartbeat(b"nobody")) for n in range(1_000))
+    raw = b"".join(flood.asking(n, m.heartbeat(b"nobody")) for n in range(1_000))
     flood.send(raw)
-    assert len(flood.hear_all()) == 1_000
+    assert len(flood.heard()) == 1_000
     assert still_served(world)

@@ -1,11 +1,10 @@
 """Workers that were given nothing, or something that they never heard of: asked again, they are."""
 
-from __future__ import annotations
-
 import pytest
 
-from tests.protocols.memodb.puppet import SECOND, Puppet, Reply, World, stack
+from tests.protocols.memodb.puppet import SECOND, Puppet, World
 from tests.support import memodb as m
+from tests.support.memodb import Reply
 
 
 def put_off(world: World) -> tuple[Puppet, Puppet, Reply]:
@@ -39,7 +38,7 @@ def test_a_worker_that_was_put_off_goes_on_when_its_connection_can(world: World)
     worker, _, task = put_off(world)
     for n in range(5):
         message = m.result(task.worker, b"done")
-        world.share(worker.link, worker.frame(stack(77) + message))
+        world.share(worker.link, worker.asking(77, message))
         world.pass_time(n)
     worker.drain()
     assert worker.given().payload == b"x" * 100_000
@@ -63,10 +62,7 @@ def test_a_worker_whose_job_was_taken_away_unheard_is_given_another(world: World
     request = worker.ready()
     client.job(b"1")
     worker.given()  # lost on the way, say
-    (job,) = world.all_jobs
-    world.broker.cancel(job, world.now)
-    world.engine.deliver(world.now)
-    world.run()
+    world.cancel(*world.all_jobs)
     client = world.peer()
     client.job(b"2")
     worker.ask(b"\x84\x66memo01\x01\x40\x81\x61s", request)

@@ -1,16 +1,14 @@
 """SP's bytes: handshake, frames over both kinds of sockets, however they are cut, and stacks."""
 
-from __future__ import annotations
-
-import tracemalloc
-
 import pytest
 
 from franca.core.errors import WireError
 from franca.core.limits import Limits
 from franca.protocols.memodb.sp import HELLO_OF_CLIENT, LOST, NOBODY, Hello, Inbox, Parts, stack_end
-from tests.protocols.memodb.puppet import Puppet, World, stack
+from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
+from tests.support.memodb import stack
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 
@@ -73,39 +71,30 @@ def test_a_request_is_the_same_wherever_it_is_cut(unix: bool, frame: bytes) -> N
 @pytest.mark.parametrize("size", [1, 7, 100, 65_536, 65_537, 300_000])
 def test_many_requests_in_pieces_of_any_size_are_the_same_requests(size: int) -> None:
     bodies = [b"%d" % n * (n * 37 % 5_000) for n in range(60)] + [b"z" * 200_000, b"last"]
-    raw = b"".join(Puppet.frame(_tcp(), stack(n) + m.job("s", b, 1)) for n, b in enumerate(bodies))
-    if size == 1:
-        bodies, raw = bodies[:20], b"".join(
-            Puppet.frame(_tcp(), stack(n) + m.job("s", b, 1)) for n, b in enumerate(bodies[:20])
-        )  # fmt: skip
+    bodies = bodies[:20] if size == 1 else bodies
     world = World()
     peer = world.peer()
+    raw = b"".join(peer.asking(n, m.job("s", body, 1)) for n, body in enumerate(bodies))
     for at in range(0, len(raw), size):
         peer.send(raw[at : at + size])
     assert [job.body for job in world.all_jobs] == bodies
 
 
-def _tcp() -> Puppet:
-    world = World()
-    return world.peer()
-
-
-def test_a_frame_that_nobody_can_mean_is_refused_by_its_length_alone() -> None:
-    for size in (2**30 + 1, 2**63 - 1, 2**64 - 1):
-        world = World()
-        peer = world.peer()
-        peer.send(size.to_bytes(8, "big"))
-        assert peer.is_hung_up
-        assert str(size) in world.engine.notices[-1].reason
-
-
-def test_a_job_that_is_too_large_is_refused_by_its_first_bytes() -> None:
-    for size in (1_000_000 + 64 * 1024 + 1, 2**30):
-        world = World(limits=Limits(body_bytes_max=1_000_000))
-        peer = world.peer()
-        peer.send(size.to_bytes(8, "big") + b"\x80\0\0\1" + m.job("s", b"x" * 200, 1))
-        assert peer.is_hung_up
-        assert str(size) in world.engine.notices[-1].reason
+@pytest.mark.parametrize(
+    ("size", "behind"),
+    [
+        *((size, b"") for size in (2**30 + 1, 2**63 - 1, 2**64 - 1)),
+        *((size, stack(1) + m.job("s", b"x" * 200, 1)) for size in (1_065_537, 2**30)),
+    ],
+)
+def test_what_is_too_large_is_refused_by_its_length_or_its_first_bytes(
+    size: int, behind: bytes
+) -> None:
+    world = World(Limits(body_bytes_max=1_000_000) if behind else None)
+    peer = world.peer()
+    peer.send(size.to_bytes(8, "big") + behind)
+    assert peer.is_hung_up
+    assert str(size) in world.engine.notices[-1].reason
 
 
 def test_a_body_beyond_the_limit_is_refused_though_its_frame_is_not() -> None:
@@ -119,34 +108,30 @@ def test_a_body_beyond_the_limit_is_refused_though_its_frame_is_not() -> None:
 
 def test_who_sends_only_a_messages_length_is_hung_up_on(peer: Puppet, world: World) -> None:
     peer.send((100).to_bytes(8, "big"))
-    for _ in range(40):
-        world.pass_time(1_000)
+    world.pass_time(40_000)
     assert peer.is_hung_up
 
 
 def test_a_length_that_is_claimed_takes_no_memory() -> None:
     inbox = Inbox(2**30, unix=False)
-    tracemalloc.start()
-    inbox.feed(HELLO_OF_CLIENT)
-    assert isinstance(inbox.cut(), Hello)
-    inbox.feed((2**30).to_bytes(8, "big") + b"abc")
-    assert inbox.cut() is None
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 10_000
+    with traced() as memory:
+        inbox.feed(HELLO_OF_CLIENT)
+        assert isinstance(inbox.cut(), Hello)
+        inbox.feed((2**30).to_bytes(8, "big") + b"abc")
+        assert inbox.cut() is None
+    assert memory.peak < 10_000
     assert len(inbox) == 11
 
 
 def test_a_message_in_single_bytes_takes_no_more_memory_than_one_in_one_piece() -> None:
-    parts = Parts(MIB)
-    tracemalloc.start()
-    for _ in range(MIB):
-        parts.feed(b"x")
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    size = MIB // 8
+    parts = Parts(size)
+    with traced() as memory:
+        for _ in range(size):
+            parts.feed(b"x")
     assert parts.is_whole
-    assert peak < 1.5 * MIB
-    assert parts.rest(MIB - 3) == b"xxx"
+    assert memory.peak < 1.5 * size
+    assert parts.rest(size - 3) == b"xxx"
 
 
 @pytest.mark.parametrize("size", [1, 20_000, 70_000])
@@ -169,7 +154,7 @@ def test_a_message_on_a_unix_socket_begins_with_01() -> None:
         inbox.cut()
         inbox.cut()
     peer = World().peer(unix=True)
-    peer.send(peer.frame(stack(1) + m.job("s", b"", 1)) + OVER_TCP)
+    peer.send(peer.asking(1, m.job("s", b"", 1)) + OVER_TCP)
     assert peer.is_hung_up
 
 
@@ -215,5 +200,5 @@ def test_a_request_without_an_id_ends_the_connection(peer: Puppet, body: bytes) 
 
 
 def test_nothing_is_heard_of_a_peer_after_its_garbage(world: World, peer: Puppet) -> None:
-    peer.send(peer.frame(b"") + peer.frame(stack(1) + m.ready("s")))
+    peer.send(peer.frame(b"") + peer.asking(1, m.ready("s")))
     assert not world.service.workers()

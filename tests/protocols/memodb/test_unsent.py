@@ -1,13 +1,10 @@
 """Peers that do not read: what waits for them is bounded, over all of them."""
 
-from __future__ import annotations
-
-import tracemalloc
-
 from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
-from franca.protocols.memodb.settings import MemoDBSettings
-from tests.protocols.memodb.puppet import SECOND, Puppet, World, stack, worker_on
+from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
+from tests.support.memodb import stack
+from tests.support.memory import traced
 
 MIB = 1024 * 1024
 SIZE = 60_000
@@ -26,14 +23,12 @@ def deaf_client(world: World, worker: Puppet, results: int, size: int = SIZE) ->
 
 def test_a_ready_said_many_times_is_written_once(world: World) -> None:
     worker = world.peer()
-    world.submit("s", b'["%b","y"]' % (b"x" * MIB), "json-args")
+    world.foreign_job("s", b'["%b","y"]' % (b"x" * MIB), "json-args")
     worker.chokes_at = 1
-    again = worker.frame(stack(1) + m.ready("s"))
-    tracemalloc.start()
-    worker.send(again * 64)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 6 * MIB
+    again = worker.asking(1, m.ready("s"))
+    with traced() as memory:
+        worker.send(again * 64)
+    assert memory.peak < 6 * MIB
     assert len(worker.given().payload) == MIB + 8
     assert (worker.hear(), world.service.unsent.bytes) == (None, 0)
     # Once it has left, the same request is from somebody who has not heard it.
@@ -56,13 +51,13 @@ def test_an_answer_that_waits_goes_where_its_request_was_said_last(world: World)
 
 
 def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for(world: World) -> None:
-    client, worker = world.peer(), worker_on(world)
+    client, worker = world.peer(), world.worker()
     client.job(request=5)
     worker.result(worker.given(), b"r" * SIZE)
     client.answer()
     world.engine.hold_back(client.link)
     for _ in range(10):
-        message = client.frame(stack(5) + m.job("s", b"x", 5_000))
+        message = client.asking(5, m.job("s", b"x", 5_000))
         world.share(client.link, message)
     assert world.service.unsent.bytes < 1.1 * SIZE
     client.drain()
@@ -71,26 +66,20 @@ def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for(world
 
 
 def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:
-    world = World(settings=MemoDBSettings(unsent_bytes=10 * SIZE))
-    worker = worker_on(world)
+    world = World(unsent_bytes=10 * SIZE)
+    worker = world.worker()
     small, large = deaf_client(world, worker, 1), deaf_client(world, worker, 8)
-    for _ in range(20):
-        world.pass_time(SECOND)
-        for beat in worker.hear_all():
-            worker.heartbeat(beat)
+    world.pass_seconds(20, worker)
     assert (small.is_hung_up, large.is_hung_up) == (False, False)
     other = deaf_client(world, worker, 3)
-    for _ in range(12):
-        world.pass_time(SECOND)
-        for beat in worker.hear_all():
-            worker.heartbeat(beat)
+    world.pass_seconds(12, worker)
     assert (large.is_hung_up, small.is_hung_up, other.is_hung_up) == (True, False, False)
     assert world.service.unsent.bytes < 5 * SIZE
 
 
 def test_far_too_much_is_not_waited_for_and_readers_are_not_cut_off() -> None:
-    world = World(settings=MemoDBSettings(unsent_bytes=15 * SIZE // HARD))
-    worker, reader = worker_on(world), world.peer()
+    world = World(unsent_bytes=15 * SIZE // HARD)
+    worker, reader = world.worker(), world.peer()
     deaf = []
     for _ in range(10):
         deaf.append(deaf_client(world, worker, 6))
@@ -107,8 +96,8 @@ def test_far_too_much_is_not_waited_for_and_readers_are_not_cut_off() -> None:
 
 
 def test_one_reply_may_always_wait() -> None:
-    world = World(settings=MemoDBSettings(unsent_bytes=1_000))
-    client = deaf_client(world, worker_on(world), 1)
+    world = World(unsent_bytes=1_000)
+    client = deaf_client(world, world.worker(), 1)
     assert not client.is_hung_up
     client.drain()
     assert len(client.answer().payload) == SIZE

@@ -1,7 +1,5 @@
 """The dialects between the document's and today's, and how a connection's dialect is found out."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -22,7 +20,7 @@ def old_job(func: str, name: str, workload: bytes = b"", at: int = 0, count: int
 
 def test_a_peer_that_speaks_on_is_not_answered_its_registration(world: World) -> None:
     """The document's clients die of an answer to it."""
-    client = world.client(DOC)
+    client = world.peer(DOC)
     world.pass_time(900)
     assert client.word(p.PING) == p.PONG
     world.pass_time(5_000)
@@ -30,7 +28,7 @@ def test_a_peer_that_speaks_on_is_not_answered_its_registration(world: World) ->
 
 
 def test_a_peer_that_falls_silent_has_its_answer_after_a_second(world: World) -> None:
-    client = world.client(BIN)
+    client = world.peer(BIN)
     world.pass_time(900)
     assert client.bytes_heard() == b""
     world.pass_time(200)
@@ -43,7 +41,7 @@ def test_a_peer_that_falls_silent_has_its_answer_after_a_second(world: World) ->
 
 
 def test_after_the_answer_it_may_speak_either(world: World) -> None:
-    binary, text = world.client(BIN), world.client(DOC)
+    binary, text = world.peer(BIN), world.peer(DOC)
     world.pass_time(1_200)
     for client in (binary, text):
         client.bytes_heard()
@@ -56,20 +54,18 @@ def test_after_the_answer_it_may_speak_either(world: World) -> None:
 )
 def test_a_listener_may_be_told_the_dialect(dialect: str, answer: bytes | None) -> None:
     world = World(dialect=dialect)
-    client = world.connect(DOC)
-    client.send(b"\0REQ\0\0\0\1\1")
+    client = world.peer(DOC)
     heard = client.bytes_heard()
     assert heard == answer if answer is not None else len(heard) == 12
     assert client.conversation.dialect.name == dialect
-    assert world.client().word(p.PING) == p.PONG, "today's cannot be mistaken for another"
+    assert world.peer().word(p.PING) == p.PONG, "today's cannot be mistaken for another"
 
 
 def test_a_listener_may_serve_nothing_without_crcs() -> None:
     world = World(dialect="crc")
-    client = world.connect(DOC)
-    client.send(b"\0REQ\0\0\0\1\1")
+    client = world.peer(DOC)
     assert client.is_hung_up
-    assert world.client().word(p.PING) == p.PONG
+    assert world.peer().word(p.PING) == p.PONG
 
 
 UUIDS = [b"6c84fb9%d-12c4-11e1-840d-7b25c5ee775a" % number for number in range(9)]
@@ -79,7 +75,7 @@ FIELDS, JSON = b"f\0\1n", b'{"func":"f","name":"n"}'
 @pytest.mark.parametrize(("job", "dialect"), [(FIELDS, "text"), (JSON, "doc")])
 def test_npms_clients_are_known_by_their_first_job(world: World, job: bytes, dialect: str) -> None:
     """Those of both times have the same ids and wait for nothing."""
-    client = world.client(DOC)
+    client = world.peer(DOC)
     assert client.ask(p.PING, msgid=UUIDS[0]).command == p.PONG
     assert client.ask(p.SUBMIT_JOB, job, UUIDS[1]).command == p.SUCCESS
     status = client.ask(p.STATUS, msgid=UUIDS[2]).data
@@ -93,9 +89,9 @@ def test_npms_workers_are_given_their_first_job_as_it_was_written(
     world: World, job: bytes, dialect: str, crash: bool
 ) -> None:
     if job:
-        assert world.client(DOC).ask(p.SUBMIT_JOB, job).command == p.SUCCESS
+        assert world.peer(DOC).ask(p.SUBMIT_JOB, job).command == p.SUCCESS
     else:
-        world.client().submit("f", "n")
+        world.peer().submit("f", "n")
     if crash:
         world.crash()
     worker = world.connect(DOC).register(p.WORKER)
@@ -114,10 +110,8 @@ def test_npms_workers_are_given_their_first_job_as_it_was_written(
 
 def test_a_life_in_fields_of_text() -> None:
     world = World(dialect="text")
-    client, worker = world.connect(DOC), world.connect(DOC)
-    for peer, kind in ((client, 1), (worker, 2)):
-        peer.send(bytes([0, *b"REQ", 0, 0, 0, 1, kind]))
-        assert peer.take_payload() == b"OK"
+    client, worker = world.peer(DOC), world.connect(DOC).register(p.WORKER)
+    assert client.take_payload() == worker.take_payload() == b"OK"
     fields = (b"f", b"n", b"%d" % (NOW_S - 9), b"3", b"work\0\1load")
     assert client.word(p.SUBMIT_JOB, SEPARATOR.join(fields)) == p.SUCCESS
     worker.say(p.CAN_DO, b"f")
@@ -136,8 +130,7 @@ def test_a_life_in_fields_of_text() -> None:
 
 def test_dump_and_load_in_fields_of_text() -> None:
     world = World(dialect="text")
-    client = world.connect(DOC)
-    client.send(b"\0REQ\0\0\0\1\1")
+    client = world.peer(DOC)
     client.bytes_heard()
     for name in (b"a", b"b"):
         assert client.word(p.SUBMIT_JOB, SEPARATOR.join((b"func", name))) == p.SUCCESS
@@ -153,9 +146,8 @@ def test_dump_and_load_in_fields_of_text() -> None:
 
 
 def binary_pair(world: World) -> tuple[Puppet, Puppet]:
-    client, worker = world.connect(BIN), world.connect(BIN)
-    for peer, kind in ((client, 1), (worker, 2)):
-        peer.send(bytes([0, *b"REQ", 0, 0, 0, 1, kind]))
+    client, worker = world.peer(BIN), world.connect(BIN).register(p.WORKER)
+    for peer in (client, worker):
         peer.bytes_heard()
     return client, worker
 
@@ -182,9 +174,9 @@ def test_a_life_in_the_dialect_of_2018(dialect: str) -> None:
 def test_a_job_with_a_version_is_read_too() -> None:
     world = World(dialect="bin")
     client, _ = binary_pair(world)
-    assert client.word(p.SUBMIT_JOB, p.packed("f", "n", b"w", count=3, timeout=4)) == p.SUCCESS
-    assert client.word(p.SUBMIT_JOB, p.packed("f", "m", b"w", timeout=4)) == p.SUCCESS
-    assert client.word(p.SUBMIT_JOB, p.packed("f", "l", b"w")) == p.SUCCESS
+    client.submit("f", "n", b"w", count=3, timeout=4)
+    client.submit("f", "m", b"w", timeout=4)
+    client.submit("f", "l", b"w")
     for cut in (b"", str8("f"), str8("f") + str8("n") + b"\0\0"):
         assert client.word(p.SUBMIT_JOB, cut) == p.UNKNOWN
     assert len(world.jobs()) == 3

@@ -1,7 +1,5 @@
 """Workers that want much: functions, GRAB_JOBs, runs and locks are bounded, and so is their cost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -12,14 +10,6 @@ from franca.protocols.periodic import runs, service, worker_commands, workers
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import DOC, packed, str8
-
-
-def broadcaster(world: World) -> Puppet:
-    worker = world.connect().register(p.WORKER)
-    assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-    worker.say(p.GRAB_JOB)
-    worker.heard()
-    return worker
 
 
 def refuse(*args: Any, **options: Any) -> Any:
@@ -52,7 +42,7 @@ def test_several_functions_in_a_row_make_one_demand(world: World, demands: list[
     del demands[:]
     worker.send(names[0] + worker.message(p.CANT_DO, str8("f1"), b"func"))
     assert [len(demand.queues) for demand in demands] == [29]
-    world.client().submit("f7", "n")
+    world.peer().submit("f7", "n")
     assert worker.heard()[-1].command == p.JOB_ASSIGN
 
 
@@ -61,16 +51,14 @@ def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn(world: W
     worker.say(p.GRAB_JOB)
     pair = [worker.message(command, str8("f1"), b"func") for command in (p.CANT_DO, p.CAN_DO)]
     before = world.service.commands
-    world.engine.received(worker.link, b"".join(pair) * 20)
-    world.engine.turn(world.now)
+    world.turn((worker, b"".join(pair) * 20))
     assert world.service.commands - before <= 2
     world.run()
     assert world.service.commands - before == 40
     doc = world.worker(*(f"f{n}" for n in range(1_000)), dialect=DOC)
     doc.conversation.follows_document = True
     before = world.service.commands
-    world.engine.received(doc.link, doc.message(p.GRAB_JOB, b"", b"7") * 20)
-    world.engine.turn(world.now)
+    world.turn((doc, doc.message(p.GRAB_JOB, b"", b"7") * 20))
     assert world.service.commands - before <= 2
     world.run()
     assert doc.words() == [p.NO_JOB] * 20
@@ -78,26 +66,22 @@ def test_what_costs_much_with_many_functions_ends_the_share_of_the_turn(world: W
 
 def test_a_worker_with_many_functions_asks_by_turns(world: World, demands: list[Demand]) -> None:
     worker = world.worker(*(f"f{n}" for n in range(100)))
-    for number in range(9):
-        worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
-    client = world.client()
+    worker.grab_many(9)
+    client = world.peer()
     del demands[:]
-    for number in range(9):
-        job = packed("f1", f"n{number}")
-        world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
+    jobs = [packed("f1", f"n{number}") for number in range(9)]
+    world.turn(*((client, client.message(p.SUBMIT_JOB, job, b"subm")) for job in jobs))
     assert len(demands) <= 1
     world.run()
     assert len([m for m in worker.heard() if m.command == p.JOB_ASSIGN]) == 9
 
 
 def test_no_worker_is_given_very_many_jobs_in_one_turn(world: World) -> None:
-    client, worker = world.client(), world.worker()
+    client, worker = world.peer(), world.worker()
     for number in range(300):
         client.submit("f", f"n{number}")
         worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
-    world.engine.received(worker.link, worker.message(p.CAN_DO, str8("f"), b"func"))
-    world.engine.turn(world.now)
+    world.turn((worker, worker.message(p.CAN_DO, str8("f"), b"func")))
     assert len(world.broker.queues["f"].line) == 0
     assert world.broker.leases.count == workers.JOBS_AT_ONCE
     world.run()
@@ -129,7 +113,7 @@ def test_a_function_that_the_broker_refuses_is_not_offered(monkeypatch: pytest.M
 def test_a_demand_that_the_broker_refuses_is_made_again_later(
     world: World, worker: Puppet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     with monkeypatch.context() as patched:
         patched.setattr(type(world.broker), "demand", refuse)
         worker.say(p.GRAB_JOB)
@@ -157,19 +141,19 @@ def test_a_new_function_is_listed_however_many_there_were(monkeypatch: pytest.Mo
     for number in range(9):
         world.worker(f"f{number}").hang_up()
     last = world.worker("last")
-    names = set(world.client().status())
+    names = set(world.peer().status())
     assert {"first", "last", "f8"} <= names
     assert "f0" not in names
     first.hang_up()
     last.hang_up()
-    assert {"first", "last"} <= set(world.client().status())
+    assert {"first", "last"} <= set(world.peer().status())
 
 
 def test_only_so_many_workers_may_want_every_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "BROADCASTS_MAX", 2)
     world = World()
-    broadcaster(world)
-    broadcaster(world)
+    world.broadcaster()
+    world.broadcaster()
     third = world.worker()
     assert third.word(p.BROADCAST, str8("f")) == p.UNKNOWN
     assert third.word(p.CAN_DO, str8("f")) == p.SUCCESS
@@ -186,9 +170,8 @@ def test_the_ids_of_all_connections_are_bounded_but_for_a_few_of_each(world: Wor
             worker.say(p.GRAB_JOB, msgid=b"%064d" % number)
     waiting = [len(worker.conversation.worker._grabs) for worker in workers]
     assert waiting == [28, 8, 8]
-    client = world.client()
-    for number in range(44):
-        client.submit("f", f"n{number}")
+    client = world.peer()
+    client.submit_many(44)
     assert (sum(len(worker.heard()) for worker in workers), world.service.grabs.taken) == (44, 0)
 
 
@@ -196,8 +179,7 @@ def test_ids_that_are_owed_an_answer_are_bounded_too(world: World) -> None:
     world.service.grabs.most = 20
     worker = world.worker("f")
     for _ in range(2):
-        for number in range(40):
-            worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+        worker.grab_many(40)
     assert world.service.grabs.taken <= 20
     world.pass_time(6_000)
     worker.hang_up()
@@ -208,9 +190,8 @@ def test_ids_that_are_owed_an_answer_are_bounded_too(world: World) -> None:
 def test_a_worker_at_its_limit_waits_for_an_end(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     monkeypatch.setattr(workers, "RUNS_MAX", 3)
     world = World()
-    client, worker = world.client(), world.worker("f")
-    for number in range(6):
-        client.submit("f", f"n{number}", timeout=5)
+    client, worker = world.peer(), world.worker("f")
+    client.submit_many(6, timeout=5)
     jobs = [worker.grab() for _ in range(3)]
     grab = worker.say(p.GRAB_JOB)
     assert worker.assigned() == []
@@ -222,7 +203,7 @@ def test_a_worker_at_its_limit_waits_for_an_end(monkeypatch: pytest.MonkeyPatch,
         case "later":
             worker.later(jobs[0], 9)
         case "unassigned":
-            worker.say(p.JOB_UNASSIGNED, msgid=b"A\0\0\2")
+            worker.say(p.JOB_UNASSIGNED, msgid=jobs[0].msgid)
             world.pass_time(1_100)
         case "removed":
             client.word(p.REMOVE_JOB, str8("f") + str8("n0"))
@@ -233,7 +214,7 @@ def test_a_worker_at_its_limit_waits_for_an_end(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_job_sent_back_is_found_without_looking_at_all_others(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     for number in range(50):
         client.submit("f", f"n{number}")
         worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
@@ -260,8 +241,8 @@ def test_a_job_sent_back_is_found_without_looking_at_all_others(world: World) ->
 
 def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each(world: World) -> None:
     world.service.copies.most = 10
-    holder, greedy, modest = (broadcaster(world) for _ in range(3))
-    client = world.client()
+    holder, greedy, modest = (world.broadcaster() for _ in range(3))
+    client = world.peer()
     for number in range(30):
         client.submit("f", f"n{number}")
         for worker in (holder, greedy):
@@ -276,7 +257,7 @@ def test_jobs_that_workers_only_overhear_are_bounded_but_for_a_few_of_each(world
 @pytest.mark.parametrize("end", ["done", "fail", "later", "acquire", "unassigned", "hang_up"])
 def test_however_an_overheard_job_ends_its_room_is_free_again(world: World, end: str) -> None:
     world.service.copies.most = 100
-    holder, other, client = broadcaster(world), broadcaster(world), world.client()
+    holder, other, client = world.broadcaster(), world.broadcaster(), world.peer()
     for number in range(20):
         for worker in (holder, other):
             worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
@@ -306,11 +287,10 @@ def test_however_an_overheard_job_ends_its_room_is_free_again(world: World, end:
 
 
 def test_a_job_for_all_is_written_once_for_all_of_them(world: World) -> None:
-    workers = [broadcaster(world) for _ in range(4)]
-    client = world.client()
+    workers = [world.broadcaster() for _ in range(4)]
+    client = world.peer()
     job = packed("f", "n", bytes(2_000))
-    world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
+    world.turn((client, client.message(p.SUBMIT_JOB, job, b"subm")))
     bodies = [piece for worker in workers for piece in worker.link.out if len(piece) >= 2_000]
     assert (len(bodies), len({id(body) for body in bodies})) == (4, 1)
     world.run()
@@ -345,8 +325,8 @@ def test_a_lock_that_the_broker_refuses_is_as_one_that_is_taken(
 
 
 def test_who_only_overheard_a_job_can_neither_end_its_run_nor_open_its_locks(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
-    world.client().submit("f", "n")
+    one, two = world.broadcaster(), world.broadcaster()
+    world.peer().submit("f", "n")
     mine, heard = one.assigned()[0], two.assigned()[0]
     assert one.acquire(mine, "l")
     assert two.word(p.RELEASE, str8("l") + heard.handle) == p.SUCCESS

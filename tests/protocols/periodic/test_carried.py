@@ -1,7 +1,5 @@
 """Names and workloads that a dialect cannot carry, and jobs that are too large for it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -9,9 +7,9 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.periodic import admin_commands, text
-from tests.protocols.periodic.puppet import Puppet, World
+from tests.protocols.periodic.puppet import World
 from tests.support import periodic as p
-from tests.support.periodic import DOC, SEPARATOR, packed, str8
+from tests.support.periodic import DOC, SEPARATOR
 
 SMALL = 10_000
 
@@ -35,9 +33,9 @@ def raw_job(func: bytes, name: bytes, workload: bytes = b"") -> bytes:
 )
 def test_a_dump_in_json_of_what_json_cannot_carry_is_refused(job: bytes) -> None:
     world = World(dialect="doc")
-    assert world.client().word(p.SUBMIT_JOB, job) == p.SUCCESS
-    assert world.client(DOC).word(p.DUMP) == p.UNKNOWN
-    assert world.client().ask(p.DUMP).data == (1).to_bytes(8) + job
+    assert world.peer().word(p.SUBMIT_JOB, job) == p.SUCCESS
+    assert world.peer(DOC).word(p.DUMP) == p.UNKNOWN
+    assert world.peer().ask(p.DUMP).data == (1).to_bytes(8) + job
 
 
 @pytest.mark.parametrize(
@@ -51,8 +49,8 @@ def test_a_dump_in_json_of_what_json_cannot_carry_is_refused(job: bytes) -> None
 )
 def test_a_dump_in_fields_is_what_a_load_takes_or_is_refused(job: bytes, is_carried: bool) -> None:
     world = World(dialect="text")
-    assert world.client().word(p.SUBMIT_JOB, job) == p.SUCCESS
-    peer = world.client(DOC)
+    assert world.peer().word(p.SUBMIT_JOB, job) == p.SUCCESS
+    peer = world.peer(DOC)
     peer.bytes_heard()
     peer.say(p.DUMP)
     heard = peer.heard()
@@ -60,15 +58,15 @@ def test_a_dump_in_fields_is_what_a_load_takes_or_is_refused(job: bytes, is_carr
         assert [message.command for message in heard] == [p.UNKNOWN]
         return
     other = World(dialect="text")
-    loader = other.client(DOC)
+    loader = other.peer(DOC)
     loader.say(p.LOAD, heard[0].data)
-    assert other.client().ask(p.DUMP).data == (1).to_bytes(8) + job
+    assert other.peer().ask(p.DUMP).data == (1).to_bytes(8) + job
 
 
 def test_a_name_that_is_too_long_for_todays_dialect_is_not_dumped_as_another(world: World) -> None:
-    old = world.client(DOC)
+    old = world.peer(DOC)
     old.submit("f", "n" * 300)
-    assert world.client().word(p.DUMP) == p.UNKNOWN
+    assert world.peer().word(p.DUMP) == p.UNKNOWN
     old.say(p.DUMP)
     page, end = old.heard()
     assert (json.loads(page.data)["jobs"][0]["name"], end.data) == ("n" * 300, b"EOF")
@@ -78,7 +76,7 @@ def test_a_name_that_is_too_long_for_todays_dialect_is_not_dumped_as_another(wor
 
 
 def test_a_job_whose_name_a_worker_cannot_read_is_given_under_its_number(world: World) -> None:
-    client, worker = world.client(), world.worker("f", dialect=DOC)
+    client, worker = world.peer(), world.worker("f", dialect=DOC)
     assert client.word(p.SUBMIT_JOB, raw_job(b"f", b"\xff\xfe")) == p.SUCCESS
     job = worker.grab()
     assert job.name == "#1"
@@ -95,7 +93,7 @@ def in_json(workload: str, name: str = "n") -> bytes:
 
 @pytest.mark.usefixtures("small_json")
 def test_a_job_in_json_that_is_too_large_is_refused_and_noted(world: World) -> None:
-    client = world.client(DOC)
+    client = world.peer(DOC)
     assert client.word(p.SUBMIT_JOB, in_json("x" * SMALL)) == p.UNKNOWN
     assert any("JSON" in notice.reason for notice in world.engine.notices)
     assert client.word(p.SUBMIT_JOB, in_json("x" * (SMALL - 100))) == p.SUCCESS
@@ -108,7 +106,7 @@ def test_a_job_in_json_that_is_too_large_is_refused_and_noted(world: World) -> N
 @pytest.mark.parametrize("dialect", ["auto", "doc"])
 def test_a_job_that_is_too_large_for_a_workers_dialect_is_for_another(dialect: str) -> None:
     world = World(dialect=dialect)
-    client, old = world.client(), world.worker("f", dialect=DOC)
+    client, old = world.peer(), world.worker("f", dialect=DOC)
     client.submit("f", "large", b"x" * (SMALL + 1))
     client.submit("f", "small", b"x")
     old.say(p.GRAB_JOB, msgid=b"7")
@@ -124,15 +122,9 @@ def test_a_job_that_is_too_large_for_a_workers_dialect_is_for_another(dialect: s
 
 @pytest.mark.usefixtures("small_json")
 def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others(world: World) -> None:
-    workers: list[Puppet] = []
-    for _ in range(2):
-        worker = world.worker()
-        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-        worker.say(p.GRAB_JOB)
-        worker.heard()
-        workers.append(worker)
+    workers = [world.broadcaster() for _ in range(2)]
     workers[0].conversation.dialect = text.DocDialect()
-    world.client().submit("f", "n", bytes(SMALL + 1))
+    world.peer().submit("f", "n", bytes(SMALL + 1))
     assert len(workers[1].assigned()) <= 1
     assert not world.service.copies.taken
 
@@ -140,15 +132,14 @@ def test_a_job_for_all_that_is_too_large_for_one_is_for_the_others(world: World)
 def test_a_load_of_long_json_is_taken_in_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(admin_commands, "LOAD_BYTES", 3_000)
     world = World(limits=Limits())
-    client = world.client(DOC)
+    client = world.peer(DOC)
     jobs = [
         b'{"func":"f","name":"n%d","workload":"","more":"%b"}' % (n, b"x" * 2_000)
         for n in range(20)
     ]
     args = b'{"jobs":[' + b",".join(jobs) + b"]}"
-    world.engine.received(client.link, client.message(p.LOAD, args, b"7"))
-    world.engine.turn(world.now)
+    world.turn((client, client.message(p.LOAD, args, b"7")))
     assert world.broker.totals.pushed == 2
     world.run()
     assert len(world.jobs()) == 20
-    assert world.client().word(p.SUBMIT_JOB, packed("f", "n")) == p.SUCCESS
+    world.peer().submit()

@@ -1,7 +1,5 @@
 """What a worker is told does not depend on how its bytes were cut."""
 
-from __future__ import annotations
-
 from random import Random
 
 from tests.prove.fuzz import Stage

@@ -5,8 +5,6 @@ real servers did instead is in the tests of `auto`. The framing is that of the f
 are parted by two bytes.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -123,7 +121,7 @@ def test_the_document_step_by_step() -> None:
 def test_work_done_with_data_settles_the_job_whatever_parts_them() -> None:
     for parting in (SEPARATOR, b"\0", b""):
         world = World()
-        client, worker = world.client(DOC), world.worker("f", dialect=DOC)
+        client, worker = world.peer(DOC), world.worker("f", dialect=DOC)
         client.submit("f", "n")
         job = worker.grab()
         worker.say(p.WORK_DONE, job.handle + parting + (b"data" if parting else b""))
@@ -141,7 +139,7 @@ def test_by_default_a_grab_waits_and_sleep_is_answered_at_once(world: World) -> 
 
 def test_a_sleeper_that_learns_a_function_is_woken_for_it() -> None:
     world = World(dialect="doc")
-    world.client(DOC).submit("g", "n")
+    world.peer(DOC).submit("g", "n")
     worker = world.worker("f", dialect=DOC)
     worker.say(p.SLEEP)
     assert worker.heard() == []
@@ -158,7 +156,7 @@ def test_every_sleeper_of_the_function_is_woken_by_each_job() -> None:
     stranger = world.worker("g", dialect=DOC)
     for worker in (*workers, stranger):
         worker.say(p.SLEEP)
-    client = world.client(DOC)
+    client = world.peer(DOC)
     for name in ("n", "m"):
         client.submit("f", name)
         assert [worker.words() for worker in workers] == [[p.NOOP]] * 3
@@ -173,14 +171,14 @@ def test_a_sleeper_that_is_to_have_nothing_is_not_woken() -> None:
     world = World(dialect="doc")
     worker = world.worker("f", dialect=DOC)
     worker.conversation.worker.stop_giving_jobs()
-    world.client(DOC).submit("f", "n")
+    world.peer(DOC).submit("f", "n")
     worker.say(p.SLEEP)
     assert worker.words() == []
 
 
 def test_a_sleeper_with_work_is_woken_at_once() -> None:
     world = World(dialect="doc")
-    world.client(DOC).submit("f", "n")
+    world.peer(DOC).submit("f", "n")
     worker = world.worker("f", dialect=DOC)
     assert worker.word(p.SLEEP) == p.NOOP
 
@@ -201,7 +199,7 @@ def test_a_sleeper_with_work_is_woken_at_once() -> None:
     ],
 )
 def test_a_job_may_be_written_in_many_ways(world: World, text: bytes, workload: bytes) -> None:
-    assert world.client(DOC).word(p.SUBMIT_JOB, text) == p.SUCCESS
+    assert world.peer(DOC).word(p.SUBMIT_JOB, text) == p.SUCCESS
     (job,) = world.jobs()
     assert (job.queue, job.name, job.body) == ("f", "n", workload)
 
@@ -225,21 +223,21 @@ def test_a_job_may_be_written_in_many_ways(world: World, text: bytes, workload: 
     ],
 )
 def test_what_is_no_job_is_answered_unknown_and_no_more(world: World, text: bytes) -> None:
-    client = world.client(DOC)
+    client = world.peer(DOC)
     client.word(p.PING)
     assert (client.word(p.SUBMIT_JOB, text), client.word(p.PING)) == (p.UNKNOWN, p.PONG)
     assert world.jobs() == []
 
 
 def test_a_workload_that_is_no_text_reaches_the_worker_in_one(world: World) -> None:
-    world.client().submit("f", "n", b"\xff\x00")
+    world.peer().submit("f", "n", b"\xff\x00")
     worker = world.worker("f", dialect=DOC)
     assert worker.grab().workload == b"base64:/wA="
 
 
 def test_the_two_dialects_share_their_jobs(world: World) -> None:
-    world.client(DOC).submit("f", "n", b"old", count=2, timeout=7, at=NOW_S - 5)
-    world.client().submit("f", "m", b"new")
+    world.peer(DOC).submit("f", "n", b"old", count=2, timeout=7, at=NOW_S - 5)
+    world.peer().submit("f", "m", b"new")
     modern, old = world.worker("f"), world.worker("f", dialect=DOC)
     job = modern.grab()
     assert (job.name, job.workload, job.count, job.timeout) == ("n", b"old", 2, 7)
@@ -250,7 +248,7 @@ def test_the_two_dialects_share_their_jobs(world: World) -> None:
 
 def test_a_client_that_writes_its_sizes_as_text_is_understood(world: World) -> None:
     """Python 0.1.6 writes each size byte from 80 on in two."""
-    client = world.client(DOC)
+    client = world.peer(DOC)
     for size in (100, 200, 300, 400):
         workload = b"x" * size
         payload = b"1\0\1\r\0\1" + b'{"func":"f","name":"n%d","workload":"%b"}' % (size, workload)
@@ -261,7 +259,7 @@ def test_a_client_that_writes_its_sizes_as_text_is_understood(world: World) -> N
 
 
 def test_a_large_dump_comes_in_hundreds(world: World) -> None:
-    client = world.client(DOC)
+    client = world.peer(DOC)
     for number in range(250):
         client.submit("f", f"n{number:03}")
     client.say(p.DUMP)
@@ -283,7 +281,7 @@ def test_a_large_dump_comes_in_hundreds(world: World) -> None:
     ],
 )
 def test_a_list_may_be_written_in_many_ways(world: World, text: bytes, names: list[str]) -> None:
-    client = world.client(DOC)
+    client = world.peer(DOC)
     client.say(p.LOAD, text)
     assert (client.heard(), sorted(job.name for job in world.jobs())) == ([], names)
 
@@ -303,7 +301,7 @@ def test_a_list_may_be_written_in_many_ways(world: World, text: bytes, names: li
     ],
 )
 def test_a_list_that_is_none_takes_nobody_elses_time(world: World, text: bytes) -> None:
-    client = world.client(DOC)
+    client = world.peer(DOC)
     client.word(p.PING)
     client.say(p.LOAD, text)
     assert client.word(p.PING) == p.PONG

@@ -1,7 +1,5 @@
 """What is done to many jobs at once: functions are dropped, everything is dumped and loaded again."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
@@ -10,7 +8,7 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed, str8, unpacked
+from tests.support.periodic import listed, packed, str8
 
 SMALL = Limits(window_jobs=4, supply_jobs=2)
 
@@ -20,21 +18,21 @@ SMALL = Limits(window_jobs=4, supply_jobs=2)
 
 def test_a_dropped_function_loses_its_jobs_wherever_they_lie() -> None:
     world = World(limits=SMALL)
-    client = world.client()
+    client = world.peer()
     for number in range(30):
         client.submit("f", f"n{number}")
         client.submit("f", f"l{number}", at=NOW_S + 99)
         client.submit("kept", f"n{number}")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    client.drop("f")
     assert {job.queue for job in world.jobs()} == {"kept"}
     assert set(client.status()) == {"kept"}
     world.crash()
-    assert set(world.client().status()) == {"kept"}
+    assert set(world.peer().status()) == {"kept"}
 
 
 def test_a_function_that_runs_is_not_dropped(client: Puppet, worker: Puppet, world: World) -> None:
     client.submit("f", "n")
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    client.drop("f")
     worker.grab()
     worker.say(p.CANT_DO, str8("f"))
     client.submit("f", "m")
@@ -55,11 +53,9 @@ def test_what_is_submitted_behind_a_drop_is_kept(world: World, client: Puppet) -
 
 def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
     world = World(limits=SMALL)
-    client, other = world.client(), world.client()
-    for number in range(9):
-        client.submit("f", f"n{number}")
-    world.engine.received(client.link, client.message(p.DROP_FUNC, str8("f"), b"drop"))
-    world.engine.turn(world.now)
+    client, other = world.peer(), world.peer()
+    client.submit_many(9)
+    world.turn((client, client.message(p.DROP_FUNC, str8("f"), b"drop")))
     job = packed("f", "new", at=NOW_S + 9)
     world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
     world.run()
@@ -69,41 +65,28 @@ def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
 # -- dump and load --------------------------------------------------------------------------------
 
 
-def dumped(client: Puppet) -> list[bytes]:
-    data = client.ask(p.DUMP).data
-    at, found = 8, []
-    for _ in range(int.from_bytes(data[:8])):
-        start = at
-        _, at = unpacked(data, start)
-        found.append(data[start:at])
-    assert at == len(data)
-    return found
-
-
 def test_a_dump_is_what_a_load_takes() -> None:
     world = World(limits=SMALL)
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     jobs = [packed("f", f"n{n:02}", b"w%d" % n, at=NOW_S + 9 + n, count=n) for n in range(20)]
     for job in jobs:
         client.word(p.SUBMIT_JOB, job)
     client.submit("f", "runs", b"x", timeout=77)
     worker.grab()
     world.broker.submit(NewJob("strangers", "k", b"", Policy()), world.now)
-    everything = dumped(client)
+    everything = client.dump()
     assert everything == [*jobs, packed("f", "runs", b"x", timeout=77)]
 
     other = World()
-    args = struct.pack(">q", len(everything)) + b"".join(everything)
-    assert other.client().word(p.LOAD, args) == p.SUCCESS
-    assert (dumped(other.client()), other.jobs(State.LEASED)) == (everything, [])
+    other.peer().load(everything)
+    assert (other.peer().dump(), other.jobs(State.LEASED)) == (everything, [])
 
 
 def test_a_large_load_takes_many_turns_and_is_answered_once(client: Puppet, world: World) -> None:
     jobs = [packed("f", f"n{n}") for n in range(2_300)]
-    load = client.message(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs), b"load")
-    world.engine.received(client.link, load + client.message(p.PING, b"", b"ping"))
-    world.engine.turn(world.now)
-    assert world.client().status()["f"][1] >= 500
+    load = client.message(p.LOAD, listed(jobs), b"load")
+    world.turn((client, load + client.message(p.PING, b"", b"ping")))
+    assert world.peer().status()["f"][1] >= 500
     world.run()
     assert [(m.msgid, m.command) for m in client.heard()] == [
         (b"load", p.SUCCESS), (b"ping", p.PONG),
@@ -123,23 +106,20 @@ def test_a_load_cut_short_keeps_what_was_whole(world: World, client: Puppet, cou
 
 def test_a_dump_that_fits_into_no_frame_is_refused() -> None:
     world = World(limits=Limits(frame_bytes_max=20_000, body_bytes_max=20_000))
-    client = world.client()
-    for number in range(5):
-        client.submit("f", f"n{number}", b"x" * 5_000)
+    client = world.peer()
+    client.submit_many(5, b"x" * 5_000)
     assert client.word(p.DUMP) == p.UNKNOWN
-    client.word(p.REMOVE_JOB, str8("f") + str8("n0"))
-    client.word(p.REMOVE_JOB, str8("f") + str8("n1"))
-    assert len(dumped(client)) == 3
+    client.remove("f", "n0")
+    client.remove("f", "n1")
+    assert len(client.dump()) == 3
 
 
 def test_who_leaves_during_a_drop_or_a_dump_harms_nobody() -> None:
     for command, args in ((p.DUMP, b""), (p.DROP_FUNC, str8("f"))):
         world = World(limits=SMALL)
-        client = world.client()
-        for number in range(9):
-            client.submit("f", f"n{number}")
-        world.engine.received(client.link, client.message(command, args, b"long"))
-        world.engine.turn(world.now)
+        client = world.peer()
+        client.submit_many(9)
+        world.turn((client, client.message(command, args, b"long")))
         client.hang_up()
         world.run()
-        assert world.client().word(p.PING) == p.PONG
+        assert world.peer().word(p.PING) == p.PONG

@@ -4,8 +4,6 @@ A family is what a library sends and how it takes what comes, message by message
 is, the puppet knows. Each tells when it would be broken: `dead` says why.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -18,10 +16,9 @@ from tests.support.periodic import CRC, DOC, Assigned, Message
 Work = Callable[["Family", Assigned], None]
 
 
-def done(worker: Family, job: Assigned) -> None:
+def done(worker: "Family", job: Assigned) -> None:
     """Be done with it at once."""
-    parting = p.SEPARATOR if worker.dialect == DOC else b""
-    worker.say(p.WORK_DONE, job.handle + parting + job.workload)
+    worker.say(p.WORK_DONE, worker.peer.result(job.handle, job.workload))
 
 
 class Family:
@@ -51,8 +48,7 @@ class Family:
 
     def next_id(self) -> bytes:
         """An id that is not used yet."""
-        self._numbers += 1
-        return p.numbered(self.dialect, self._numbers)
+        return self.peer.next_id()
 
     # -- what every library does ------------------------------------------------------------
 
@@ -63,7 +59,7 @@ class Family:
 
     def later(self, job: Assigned, delay: int, step: int) -> None:
         """Put a job off."""
-        self.say(p.SCHED_LATER, p.put_off(self.dialect, job.handle, delay, step))
+        self.say(p.SCHED_LATER, self.peer.put_off(job.handle, delay, step))
 
     def step(self) -> None:
         """Take what came, and do what the clock says."""
@@ -110,12 +106,12 @@ class Node(Family):
     """node-periodic 1.6.1: pings first; asks again at once whenever an answer is no job; throws if
     an answer is for nobody; acknowledges what it is given."""
 
+    greets = True
+
     def begin(self) -> None:
         self._awaited: set[bytes] = set()
-        self.greet()
-
-    def greet(self) -> None:
-        self.say(p.PING)
+        if self.greets:
+            self.say(p.PING)
 
     def next_id(self) -> bytes:
         self._numbers += 1
@@ -152,8 +148,7 @@ class OldNode(Node):
 class OlderNode(OldNode):
     """node-periodic before 1.5: the same, and the first word is a function."""
 
-    def greet(self) -> None:
-        pass
+    greets = False
 
 
 class Go(Family):
@@ -247,9 +242,8 @@ EACH = pytest.mark.parametrize("family", MODERN)
 def test_a_worker_runs_what_it_is_given(world: World, family: type[Family]) -> None:
     worker = family(world, "f")
     live(world, 2_000, worker)
-    client = world.client()
-    for number in range(20):
-        client.submit("f", f"n{number}", b"w")
+    client = world.peer()
+    client.submit_many(20, b"w")
     live(world, 5_000, worker)
     assert sorted(job.name for job in worker.ran) == sorted(f"n{n}" for n in range(20))
     assert (worker.dead, world.jobs()) == ("", [])
@@ -261,7 +255,7 @@ def test_an_idle_worker_is_neither_hot_nor_dead_later(world: World, family: type
     live(world, 600_000, worker, step=250)
     assert not worker.dead
     assert worker.grabs <= 2 * 600 * 1.3, "about one a second for each slot, at most"
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 2_000, worker)
     assert [job.name for job in worker.ran] == ["n"]
 
@@ -269,7 +263,7 @@ def test_an_idle_worker_is_neither_hot_nor_dead_later(world: World, family: type
 @EACH
 def test_a_busy_worker_does_not_run_hot_either(world: World, family: type[Family]) -> None:
     worker = family(world, "f", 1)
-    client = world.client()
+    client = world.peer()
     for number in range(100):
         client.submit("f", f"n{number}")
         live(world, 100, worker)
@@ -291,17 +285,27 @@ def test_a_worker_that_fails_and_puts_off(family: type[Family]) -> None:
 
     world = World()
     worker = family(world, "f", 2, work)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 15_000, worker)
     assert ([job.count for job in worker.ran], worker.dead, world.jobs()) == ([0, 0, 1], "", [])
+
+
+def test_a_slot_of_node_asks_about_once_a_second_and_is_given_jobs(world: World) -> None:
+    """Every answer that is no job triggers its next GRAB_JOB; and a timer does, every second."""
+    worker = Node(world, "f", 1)
+    live(world, 60_000, worker, step=10)
+    assert worker.grabs <= 80, "about one a second by its timer, and one for each late answer"
+    world.peer().submit_many(5)
+    live(world, 3_000, worker, step=10)
+    assert [job.name for job in worker.ran] == [f"n{number}" for number in range(5)]
+    assert (worker.dead, world.jobs()) == ("", [])
 
 
 def test_all_of_them_share_one_function(world: World) -> None:
     workers = [family(world, "f") for family in MODERN]
     live(world, 3_000, *workers)
-    client = world.client()
-    for number in range(100):
-        client.submit("f", f"n{number}")
+    client = world.peer()
+    client.submit_many(100)
     live(world, 5_000, *workers)
     assert sum(len(worker.ran) for worker in workers) == 100
     assert all(worker.ran for worker in workers)
@@ -313,7 +317,7 @@ def test_an_old_node_worker_needs_old_confirmation() -> None:
         world = World(confirm=confirm)
         worker = OldNode(world, "f")
         live(world, 5_000, worker)
-        world.client().submit("f", "n")
+        world.peer().submit("f", "n")
         live(world, 5_000, worker)
         assert bool(worker.dead) is dies, worker.dead
     assert [job.name for job in worker.ran] == ["n"]
@@ -321,7 +325,7 @@ def test_an_old_node_worker_needs_old_confirmation() -> None:
 
 def test_a_node_worker_beginning_with_a_function_needs_no_confirmations(world: World) -> None:
     worker = OlderNode(world, "f")
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 5_000, worker)
     assert (worker.dead, [job.name for job in worker.ran]) == ("", ["n"])
 
@@ -343,7 +347,7 @@ def test_what_a_worker_that_vanishes_held_goes_to_another(family: type[Family]) 
 
     world = World()
     worker = family(world, "f", 1, hang)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     live(world, 1_000, worker)
     assert world.jobs(State.LEASED)
     worker.peer.hang_up()

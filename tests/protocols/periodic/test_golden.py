@@ -1,51 +1,39 @@
 """The bytes of every command in both dialects, fed whole, byte by byte and with more behind them."""
 
-from __future__ import annotations
-
 import struct
-from zlib import crc32
+from functools import partial
 
 import pytest
 
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
-from tests.support.periodic import packed, str8
+from tests.support.periodic import CRC, DOC, framed, packed, str8
 
 HANDLE = str8("f") + str8("n")
 JOB = packed("f", "n", b"abc")
 AT = struct.pack(">q", NOW_S)
 
 
-def req(payload: bytes) -> bytes:
-    return b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload
+req, old_req = partial(framed, CRC), partial(framed, DOC)
 
 
 def res(payload: bytes) -> bytes:
-    return b"\0RES" + struct.pack(">II", len(payload), crc32(payload)) + payload
-
-
-def old_req(payload: bytes) -> bytes:
-    return b"\0REQ" + struct.pack(">I", len(payload)) + payload
+    return b"\0RES" + req(payload)[4:]
 
 
 def old_res(payload: bytes) -> bytes:
-    return b"\0RES" + struct.pack(">I", len(payload)) + payload
+    return b"\0RES" + old_req(payload)[4:]
 
 
 def success(*msgids: bytes) -> bytes:
     return b"".join(res(msgid + b"\x10") for msgid in msgids)
 
 
-CLIENT, WORKER = (
-    bytes.fromhex("00524551 00000001 A505DF1B 01"),
-    bytes.fromhex("00524551 00000001 3C0C8EA1 02"),
-)
+WORKER = bytes.fromhex("00524551 00000001 3C0C8EA1 02")
 # From the facts, to the byte.
 SUBMIT = bytes.fromhex(
     "00524551 00000021 0243a5eb 00000001 0d 04 6563686f 02 6e31 00000003 616263 000000006553f100 02 0000000a"
 )
-SUBMITTED = (
-    bytes.fromhex("00524553 00000005") + struct.pack(">I", crc32(b"\0\0\0\1\x10")) + b"\0\0\0\1\x10"
-)
+SUBMITTED = res(b"\0\0\0\1\x10")
 CAN_DO = req(b"aaaa\x07\x01f")
 GRAB = req(b"gggg\x01")
 TASK = b"\x01f\x01n\0\0\0\x03abc" + AT + b"\x02\0\0\x02\x58"

@@ -1,7 +1,5 @@
 """GRAB_JOB: ids that wait, when they are answered, and which of three client families needs what."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import State
@@ -19,18 +17,17 @@ def test_a_grab_waits_and_is_met_under_its_own_id(world: World, dialect: str) ->
     worker.heard()
     world.pass_time(100_000)
     assert [m.command for m in worker.heard()] == []
-    world.client(dialect).submit("f", "n")
+    world.peer(dialect).submit("f", "n")
     (message,) = worker.heard()
     assert (message.msgid, message.command) == (msgid, p.JOB_ASSIGN)
-    world.client(dialect).submit("f", "m")
+    world.peer(dialect).submit("f", "m")
     assert worker.heard() == [], "an id is good for one job"
 
 
 def test_the_last_id_is_used_first(world: World, worker: Puppet) -> None:
     ids = [worker.say(p.GRAB_JOB) for _ in range(3)]
     worker.heard()
-    for number in range(3):
-        world.client().submit("f", f"n{number}")
+    world.peer().submit_many(3)
     assert [m.msgid for m in worker.heard()] == ids[::-1]
 
 
@@ -40,8 +37,7 @@ def test_a_storm_of_grabs_gets_bounded_answers_and_one_job(world: World, worker:
         worker.send(worker.message(p.GRAB_JOB, b"", b"slot") * 10)
         world.pass_time(10, step=10)
     assert worker.words() == [p.SUCCESS]
-    for number in range(3):
-        world.client().submit("f", f"n{number}")
+    world.peer().submit_many(3)
     assert worker.words() == [p.JOB_ASSIGN]
     world.pass_time(10_000)
     assert worker.words() == [p.SUCCESS], "the GRAB_JOBs said again are answered once"
@@ -63,9 +59,8 @@ def test_jobs_go_around_among_workers(world: World) -> None:
         for _ in range(4):
             worker.say(p.GRAB_JOB)
         worker.heard()
-    client = world.client()
-    for number in range(6):
-        client.submit("f", f"n{number}")
+    client = world.peer()
+    client.submit_many(6)
     assert [len(worker.assigned()) for worker in workers] == [2, 2, 2]
 
 
@@ -78,7 +73,7 @@ def test_functions_take_turns(world: World, client: Puppet) -> None:
 
 
 def test_a_function_added_while_a_grab_waits_counts(world: World) -> None:
-    world.client().submit("g", "n")
+    world.peer().submit("g", "n")
     worker = world.worker("f")
     worker.say(p.GRAB_JOB)
     worker.say(p.CAN_DO, str8("g"))
@@ -86,7 +81,7 @@ def test_a_function_added_while_a_grab_waits_counts(world: World) -> None:
 
 
 def test_a_function_taken_back_counts_and_what_runs_goes_on(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
     worker.say(p.GRAB_JOB)
@@ -101,17 +96,16 @@ def test_a_function_taken_back_counts_and_what_runs_goes_on(world: World) -> Non
 
 def test_a_worker_of_nothing_gets_nothing(world: World) -> None:
     worker = world.worker()
-    world.client().submit("f", "n")
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    world.peer().submit("f", "n")
+    assert worker.try_grab() == []
 
 
 def test_a_worker_that_leaves_takes_its_grabs_along(world: World, worker: Puppet) -> None:
     worker.say(p.GRAB_JOB)
     worker.hang_up()
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     assert world.jobs(State.READY)
-    assert world.client().status()["f"][:3] == [0, 1, 0]
+    assert world.peer().status()["f"][:3] == [0, 1, 0]
 
 
 # -- confirmation: three clients, three needs ---------------------------------------------------------
@@ -125,67 +119,16 @@ def test_a_grab_is_answered_within_ten_seconds(world: World, worker: Puppet) -> 
         assert worker.words() == [p.SUCCESS]
 
 
-def test_a_worker_that_asks_again_when_answered_does_not_run_hot(world: World) -> None:
-    """Node: every answer that is no job triggers the next GRAB_JOB; and a timer does, every second."""
-    node = NodeSlot(world.worker("f"))
-    node.live(60_000)
-    assert node.grabs <= 80, "about one a second by its own timer, and one for each late answer"
-
-
-def test_a_worker_that_asks_again_when_answered_is_given_jobs(world: World) -> None:
-    node = NodeSlot(world.worker("f"))
-    node.live(3_000)
-    client = world.client()
-    for number in range(5):
-        client.submit("f", f"n{number}")
-    node.live(3_000)
-    assert node.ran == [f"n{number}" for number in range(5)]
-    assert world.jobs() == []
-
-
-class NodeSlot:
-    """One slot of the worker that asks again whenever an answer is no job."""
-
-    def __init__(self, peer: Puppet) -> None:
-        self._peer = peer
-        self._world = peer.world
-        self._next_at = self._world.now
-        self.grabs = 0
-        self.ran: list[str] = []
-
-    def live(self, ms: int) -> None:
-        end = self._world.now + ms
-        while self._world.now < end:
-            if self._world.now >= self._next_at:
-                self._grab()
-            for message in self._peer.heard():
-                if message.msgid != b"slot":
-                    continue
-                if message.command == p.JOB_ASSIGN:
-                    job = self._peer.job_in(message)
-                    self.ran.append(job.name)
-                    self._peer.say(p.JOB_ASSIGNED, msgid=b"slot")
-                    self._peer.done(job)
-                self._grab()
-            self._world.pass_time(10, step=10)
-
-    def _grab(self) -> None:
-        self.grabs += 1
-        self._next_at = self._world.now + 1_000
-        self._peer.say(p.GRAB_JOB, msgid=b"slot")
-
-
 def test_a_worker_that_registered_as_a_client_is_never_answered_its_grabs(world: World) -> None:
     """Go: it works as a client, never reads these answers and dies of the eleventh."""
-    worker = world.client()
+    worker = world.peer()
     assert worker.word(p.CAN_DO, str8("f")) == p.SUCCESS
-    for number in range(30):
-        worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+    worker.grab_many(30)
     for _ in range(30):
         worker.say(p.GRAB_JOB, msgid=b"0000")
     world.pass_time(20_000)
     assert worker.heard() == []
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     (job,) = worker.assigned()
     worker.done(job)
     assert (worker.words(), world.jobs()) == ([p.SUCCESS], [])
@@ -202,8 +145,8 @@ def test_old_confirmation_answers_no_worker() -> None:
         worker.say(p.GRAB_JOB, msgid=b"slot")
     world.pass_time(11_000)
     assert worker.heard() == []
-    client = world.client()
-    assert client.submit("f", "n") == p.SUCCESS, "clients are answered as ever"
+    client = world.peer()
+    assert client.offer("f", "n") == p.SUCCESS, "clients are answered as ever"
     (job,) = worker.assigned()
     for settle in (worker.fail, worker.done):
         settle(job)
@@ -213,7 +156,7 @@ def test_old_confirmation_answers_no_worker() -> None:
 def test_a_worker_in_the_documents_dialect_is_answered_nothing_but_jobs(world: World) -> None:
     worker = world.worker("f", dialect=DOC)
     worker.say(p.GRAB_JOB)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     (job,) = worker.assigned()
     worker.done(job)
     worker.say(p.CANT_DO, b"f")
@@ -224,7 +167,7 @@ def test_a_worker_in_the_documents_dialect_is_answered_nothing_but_jobs(world: W
 
 
 def test_a_job_sent_back_goes_to_another_worker_as_if_it_was_never_given(world: World) -> None:
-    client, full, other = world.client(), world.worker("f"), world.worker("f")
+    client, full, other = world.peer(), world.worker("f"), world.worker("f")
     client.submit("f", "n")
     full.grab(b"slot")
     other.say(p.GRAB_JOB)
@@ -237,7 +180,7 @@ def test_a_job_sent_back_goes_to_another_worker_as_if_it_was_never_given(world: 
 
 
 def test_a_worker_that_sends_jobs_back_rests_before_it_gets_another(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "n")
     worker.say(p.GRAB_JOB, msgid=b"spar")
     worker.heard()
@@ -265,5 +208,5 @@ def test_an_assignment_needs_no_answer(client: Puppet, worker: Puppet, world: Wo
 def test_sending_back_what_one_does_not_have_changes_nothing(world: World, worker: Puppet) -> None:
     worker.say(p.JOB_UNASSIGNED, msgid=b"none")
     assert worker.heard() == []
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     assert worker.grab().name == "n"

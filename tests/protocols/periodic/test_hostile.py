@@ -1,7 +1,5 @@
 """What no client would send: it costs its sender the connection, and nobody else anything."""
 
-from __future__ import annotations
-
 import random
 import struct
 from zlib import crc32
@@ -58,7 +56,7 @@ def test_what_came_before_a_wrong_frame_counts(world: World, peer: Puppet, data:
 
 
 def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None:
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     worker = world.worker("f")
     worker.grab()
     worker.send(b"junk")
@@ -86,7 +84,7 @@ def test_arguments_of_every_command_may_be_anything(world: World, dialect: str) 
                 peer.say(command, data)
                 assert not peer.is_hung_up or command == p.SHUTDOWN
                 peer.hang_up()
-    assert world.client().word(p.PING) == p.PONG
+    assert world.peer().word(p.PING) == p.PONG
 
 
 def test_random_frames_never_raise() -> None:
@@ -102,7 +100,7 @@ def test_random_frames_never_raise() -> None:
             crc = struct.pack(">I", crc32(payload)) if rng.random() < 0.9 else b""
             peer.send(b"\0REQ" + struct.pack(">I", len(payload)) + crc + payload)
         peer.hang_up()
-    assert world.client().word(p.PING) == p.PONG
+    assert world.peer().word(p.PING) == p.PONG
 
 
 def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +113,7 @@ def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.Monke
         return cut(frames, data, start)
 
     world = World()
-    peer = world.client()
+    peer = world.peer()
     frame = peer.message(p.SUBMIT_JOB, packed("f", "n", b"x" * 1_000_000), b"long")
     monkeypatch.setattr(CrcFrames, "cut", counted)
     for start in range(0, len(frame), 1_000):
@@ -124,22 +122,16 @@ def test_half_a_frame_is_not_read_again_for_each_piece(monkeypatch: pytest.Monke
     assert cuts <= 3
 
 
-def test_a_flood_takes_its_share_of_a_turn_and_no_more() -> None:
-    world = World(limits=Limits(turn_messages=10))
-    peer = world.client()
-    peer.world.engine.received(peer.link, peer.message(p.PING, b"", b"ping") * 95)
-    world.engine.turn(world.now)
-    assert world.service.commands == 10
+@pytest.mark.parametrize(("command", "times", "at_once"), [(p.PING, 95, 10), (p.STATUS, 20, 1)])
+def test_a_flood_takes_its_share_of_a_turn_and_a_list_a_turn_of_its_own(
+    command: int, times: int, at_once: int
+) -> None:
+    world = World(Limits(turn_messages=10))
+    peer = world.peer()
+    world.turn((peer, peer.message(command, b"", b"many") * times))
+    assert world.service.commands == at_once
     world.run()
-    assert len(peer.heard()) == 95
-
-
-def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
-    peer.world.engine.received(peer.link, peer.message(p.STATUS, b"", b"list") * 20)
-    world.engine.turn(world.now)
-    assert world.service.commands == 1
-    world.run()
-    assert len(peer.heard()) == 20
+    assert len(peer.heard()) == times
 
 
 def test_functions_and_names_are_bounded(world: World) -> None:
@@ -173,7 +165,7 @@ def test_a_frame_that_is_never_finished_is_not_waited_for(world: World, peer: Pu
 @pytest.mark.parametrize(("functions", "is_old"), [(900, False), (1_100, True)])
 def test_a_long_list_may_be_a_second_old_and_no_older(functions: int, is_old: bool) -> None:
     world = World()
-    client = world.client()
+    client = world.peer()
     for number in range(functions):
         world.broker.queue(f"f{number:05}")
     world.now += 5_000
@@ -232,4 +224,4 @@ def test_nothing_that_is_said_in_any_dialect_raises(
         peer.hang_up()
     world.pass_time(3_000, step=1_000)
     assert world.engine.unhandled == 0
-    assert world.client().word(p.PING) == p.PONG
+    assert world.peer().word(p.PING) == p.PONG

@@ -1,26 +1,22 @@
 """SUBMIT_JOB and what becomes of a job: kept, replaced, run, put off, failed, lost."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
-from franca.protocols.periodic.settings import PeriodicSettings
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import BIN, CRC, DOC, packed, str8
 
 BOTH = pytest.mark.parametrize("dialect", [CRC, DOC])
-DROPPING = PeriodicSettings(submit_while_running="drop")
 
 
 @BOTH
 def test_a_job_is_durable_before_success(world: World, dialect: str) -> None:
-    client = world.client(dialect)
-    assert (client.submit("f", "n", b"abc"), client.waited_for_commit) == (p.SUCCESS, True)
+    client = world.peer(dialect)
+    assert (client.offer("f", "n", b"abc"), client.waited_for_commit) == (p.SUCCESS, True)
     (job,) = world.jobs()
     assert (job.queue, job.name, job.body, job.origin) == ("f", "n", b"abc", "periodic")
     world.crash()
@@ -30,7 +26,7 @@ def test_a_job_is_durable_before_success(world: World, dialect: str) -> None:
 @BOTH
 def test_submitting_a_name_again_replaces_what_waits(world: World, dialect: str) -> None:
     # Facts, section 7, case 3: SUBMIT while pending -> new workload wins.
-    client = world.client(dialect)
+    client = world.peer(dialect)
     client.submit("f", "n", b"old", at=NOW_S + 60, count=1, timeout=5)
     client.submit("f", "n", b"new", count=2)
     client.submit("f", "m", b"other name")
@@ -44,13 +40,12 @@ def test_submitting_a_name_again_replaces_what_waits(world: World, dialect: str)
 
 @BOTH
 def test_a_submit_while_the_job_runs_is_kept_and_run_after_it(world: World, dialect: str) -> None:
-    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client, worker = world.peer(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", b"old")
     old = worker.grab()
-    assert client.submit("f", "n", b"new") == p.SUCCESS
-    assert client.submit("f", "n", b"newest") == p.SUCCESS
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    client.submit("f", "n", b"new")
+    client.submit("f", "n", b"newest")
+    assert worker.try_grab() == []
     worker.done(old)
     (new,) = worker.assigned()
     assert new.workload == b"newest"
@@ -65,31 +60,28 @@ def test_a_submit_in_a_run_survives_a_kill(client: Puppet, worker: Puppet, world
     world.crash()
     worker = world.worker("f")
     assert worker.grab().workload == b"new"
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    assert worker.try_grab() == []
 
 
 def test_a_submit_while_the_job_runs_may_be_dropped_as_the_original_does() -> None:
     # Facts, section 7, case 3: SUBMIT while running -> SUCCESS and no second run.
-    world = World(settings=DROPPING)
-    client, worker = world.client(), world.worker("f")
+    world = World(submit_while_running="drop")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "n", b"old")
     job = worker.grab()
-    assert client.submit("f", "n", b"new") == p.SUCCESS
+    client.submit("f", "n", b"new")
     worker.done(job)
     worker.heard()
-    worker.say(p.GRAB_JOB)
-    assert (worker.assigned(), world.jobs()) == ([], [])
+    assert (worker.try_grab(), world.jobs()) == ([], [])
 
 
 @BOTH
 def test_a_job_waits_for_its_time(world: World, dialect: str) -> None:
-    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client, worker = world.peer(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", at=NOW_S + 5)
     client.submit("f", "past", at=NOW_S - 1_000)
     worker.say(p.GRAB_JOB)
-    worker.say(p.GRAB_JOB)
-    (past,) = worker.assigned()
+    (past,) = worker.try_grab()
     assert (past.name, past.sched_at) == ("past", NOW_S)
     world.pass_time(4_900)
     assert worker.assigned() == []
@@ -99,20 +91,18 @@ def test_a_job_waits_for_its_time(world: World, dialect: str) -> None:
 
 @pytest.mark.parametrize("at", [-1, -(1 << 63), (1 << 63) - 1, 253_402_300_800])
 def test_any_moment_can_be_said(world: World, at: int) -> None:
-    assert world.client().submit("f", "n", at=at) == p.SUCCESS
-    (job,) = world.jobs()
-    assert job.state is (State.READY if at < 0 else State.WAITING)
-    assert world.client().status()["f"][1] == 1
+    world.peer().submit("f", "n", at=at)
+    assert world.job().state is (State.READY if at < 0 else State.WAITING)
+    assert world.peer().status()["f"][1] == 1
 
 
 @BOTH
 def test_a_failed_job_is_run_again_a_second_later_each_time(world: World, dialect: str) -> None:
-    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client, worker = world.peer(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", count=3)
     for _ in range(30):
         worker.fail(worker.grab())
-        worker.say(p.GRAB_JOB)
-        assert worker.assigned() == []
+        assert worker.try_grab() == []
         world.pass_time(900)
         assert worker.assigned() == []
         world.pass_time(200)
@@ -123,39 +113,31 @@ def test_a_failed_job_is_run_again_a_second_later_each_time(world: World, dialec
     assert len(world.jobs()) == 1
 
 
-def test_a_job_whose_worker_vanished_is_run_again_a_second_later(world: World) -> None:
-    client, worker, other = world.client(), world.worker("f"), world.worker("f")
-    client.submit("f", "n")
+@pytest.mark.parametrize(("timeout", "waits"), [(0, (900, 200)), (5, (4_900, 3_100))])
+def test_a_job_whose_worker_vanished_or_took_too_long_is_run_again_a_second_later(
+    world: World, client: Puppet, worker: Puppet, timeout: int, waits: tuple[int, int]
+) -> None:
+    other = world.worker("f")
+    client.submit("f", "n", timeout=timeout)
     worker.grab()
     other.say(p.GRAB_JOB)
-    worker.hang_up()
-    world.pass_time(900)
+    if not timeout:
+        worker.hang_up()
+    world.pass_time(waits[0])
     assert other.assigned() == []
-    world.pass_time(200)
-    assert [job.name for job in other.assigned()] == ["n"]
+    world.pass_time(waits[1])
+    (job,) = other.assigned()
+    assert (job.name, job.timeout, worker.is_hung_up) == ("n", timeout or 600, timeout == 0)
 
 
 def test_after_ten_unclean_ends_a_job_is_dead(world: World) -> None:
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     for _ in range(10):
         worker = world.worker("f")
         worker.grab()
         worker.hang_up()
         world.pass_time(1_100)
-    (job,) = world.jobs()
-    assert job.state is State.DEAD
-
-
-def test_a_run_ends_with_its_timeout_and_the_job_is_run_again(world: World) -> None:
-    client, worker, other = world.client(), world.worker("f"), world.worker("f")
-    client.submit("f", "n", timeout=5)
-    worker.grab()
-    other.say(p.GRAB_JOB)
-    world.pass_time(4_900)
-    assert other.assigned() == []
-    world.pass_time(3_100)
-    (job,) = other.assigned()
-    assert (job.timeout, worker.is_hung_up) == (5, False)
+    assert world.job().state is State.DEAD
 
 
 @pytest.mark.parametrize("dialect", ["doc", "text", "bin"])
@@ -181,7 +163,7 @@ def test_in_an_older_dialect_a_job_without_a_timeout_has_none(dialect: str) -> N
 
 def test_in_todays_dialect_a_job_without_a_timeout_has_the_servers(world: World) -> None:
     first, second = world.worker("f"), world.worker("f")
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     assert first.grab().timeout == 600
     second.say(p.GRAB_JOB)
     for _ in range(6):
@@ -193,17 +175,17 @@ def test_in_todays_dialect_a_job_without_a_timeout_has_the_servers(world: World)
 
 
 def test_work_done_after_the_timeout_counts_while_nobody_else_has_the_job(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "n", timeout=1)
     job = worker.grab()
     world.pass_time(2_200)
-    assert world.jobs()[0].state is not State.LEASED
+    assert world.job().state is not State.LEASED
     worker.done(job)
     assert world.jobs() == []
 
 
 def test_work_done_after_the_timeout_does_not_count_when_another_runs_the_job(world: World) -> None:
-    client, worker, other = world.client(), world.worker("f"), world.worker("f")
+    client, worker, other = world.peer(), world.worker("f"), world.worker("f")
     client.submit("f", "n", timeout=1)
     job = worker.grab()
     world.pass_time(3_500)
@@ -218,7 +200,7 @@ def test_work_done_after_the_timeout_does_not_count_when_another_runs_the_job(wo
 
 
 def test_nobody_settles_what_another_holds(world: World) -> None:
-    client, worker, thief = world.client(), world.worker("f"), world.worker("f")
+    client, worker, thief = world.peer(), world.worker("f"), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
     thief.done(job)
@@ -233,7 +215,7 @@ def test_nobody_settles_what_another_holds(world: World) -> None:
 
 @BOTH
 def test_a_job_put_off_comes_again_with_its_counter_moved(world: World, dialect: str) -> None:
-    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
+    client, worker = world.peer(dialect), world.worker("f", dialect=dialect)
     client.submit("f", "n", b"w", count=5, timeout=9)
     worker.later(worker.grab(), 3, 2)
     worker.say(p.GRAB_JOB)
@@ -262,9 +244,8 @@ def test_a_delay_of_any_length_can_be_said(world: World, client: Puppet, worker:
 @BOTH
 def test_remove_ends_a_job_wherever_it_is(dialect: str) -> None:
     world = World(limits=Limits(window_jobs=4, supply_jobs=2))
-    client, worker = world.client(dialect), world.worker("f", dialect=dialect)
-    for number in range(9):
-        client.submit("f", f"n{number}")
+    client, worker = world.peer(dialect), world.worker("f", dialect=dialect)
+    client.submit_many(9)
     client.submit("f", "later", at=NOW_S + 99)
     running = worker.grab()
     for name in ("n0", "n3", "n8", "later", "never"):
@@ -278,7 +259,7 @@ def test_remove_ends_a_job_wherever_it_is(dialect: str) -> None:
 
 
 def test_names_of_any_bytes_are_kept_apart_and_come_back(world: World) -> None:
-    client, worker = world.client(), world.worker()
+    client, worker = world.peer(), world.worker()
     names = [b"\xff\xfe", "ÿþ".encode(), "\ufffdÿþ".encode(), b"\0", b"\\xff\\xfe", b"n" * 255]
     worker.say(p.CAN_DO, str8(b"\xfef"))
     worker.heard()
@@ -297,17 +278,17 @@ def test_names_of_any_bytes_are_kept_apart_and_come_back(world: World) -> None:
 
 def test_a_job_that_is_too_large_is_refused_and_the_connection_goes_on() -> None:
     world = World(limits=Limits(body_bytes_max=100))
-    client = world.client()
-    assert client.submit("f", "n", b"x" * 101) == p.UNKNOWN
-    assert client.submit("f", "n", b"x" * 100) == p.SUCCESS
+    client = world.peer()
+    assert client.offer("f", "n", b"x" * 101) == p.UNKNOWN
+    client.submit("f", "n", b"x" * 100)
 
 
 def test_a_full_disk_refuses_jobs_and_lets_running_ones_end(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
     world.broker.refusing_new = True
-    assert client.submit("f", "m") == p.UNKNOWN
+    assert client.offer("f", "m") == p.UNKNOWN
     assert client.word(p.RUN_JOB, packed("f", "m")) == p.UNKNOWN
     worker.done(job)
     assert world.jobs() == []
@@ -346,7 +327,7 @@ def test_a_later_step_changes_nothing_of_a_strangers_job(world: World, worker: P
     new = NewJob("f", "f", b"", Policy(), "j1", extra=b"theirs")
     world.broker.submit(new, world.now)
     worker.later(worker.grab(), 0, 5)
-    assert world.jobs()[0].extra == b"theirs"
+    assert world.job().extra == b"theirs"
     assert worker.grab().count == 0
 
 
@@ -360,7 +341,7 @@ def test_a_reply_in_the_old_way_of_a_counter_is_read(client: Puppet, worker: Pup
 
 @BOTH
 def test_a_job_is_given_only_once_the_disk_knows_who_has_it(world: World, dialect: str) -> None:
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     worker = world.worker("f", dialect=dialect)
     worker.waited_for_commit = False
     job = worker.grab()
@@ -374,7 +355,7 @@ def test_a_job_is_given_only_once_the_disk_knows_who_has_it(world: World, dialec
 
 def test_a_name_does_not_meet_the_key_of_another_protocol(world: World) -> None:
     world.broker.submit(NewJob("f", "f", b"theirs", Policy(), "h", key="n"), world.now)
-    world.client().submit("f", "n", b"ours")
+    world.peer().submit("f", "n", b"ours")
     assert sorted(job.body for job in world.jobs()) == [b"ours", b"theirs"]
 
 

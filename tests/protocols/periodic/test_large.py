@@ -1,7 +1,5 @@
 """Large results, long listings, dumps: nothing is copied for each peer, and no turn does it all."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -24,7 +22,7 @@ from franca.protocols.periodic.text import DocDialect, TextDialect
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.protocols.periodic.test_between import binary_pair, old_job
 from tests.support import periodic as p
-from tests.support.periodic import CRC, DOC, packed, str8, unpacked
+from tests.support.periodic import CRC, DOC, listed, packed, str8, unpacked
 
 FUNCS = 5_000
 
@@ -45,22 +43,20 @@ def test_a_crc_for_very_many_is_the_same() -> None:
 # -- results -------------------------------------------------------------------------------------
 
 
-def unsent(world: World, *peers: Puppet) -> list[list[bytes]]:
-    """What has been written to each of them since the last turn, in its pieces."""
-    return [list(peer.link.out) for peer in peers]
+def large_pieces(peers: list[Puppet]) -> list[bytes]:
+    """Those that have been written to all of them since the last turn."""
+    return [piece for peer in peers for piece in peer.link.out if len(piece) >= BULK_BYTES]
 
 
 def test_all_who_wait_for_a_large_result_get_the_same_bytes(worker: Puppet, world: World) -> None:
-    clients = [world.client() for _ in range(5)]
+    clients = [world.peer() for _ in range(5)]
     for client in clients:
         client.run_job("f", "n", timeout=60)
     job = worker.grab()
     result = os.urandom(1 << 20)
-    world.engine.received(worker.link, worker.message(p.WORK_DONE, job.handle + result, b"done"))
-    world.engine.turn(world.now)
-    large = [piece for out in unsent(world, *clients) for piece in out if len(piece) > BULK_BYTES]
-    assert len(large) == 5
-    assert len({id(piece) for piece in large}) == 1, "one copy for all"
+    world.turn((worker, worker.message(p.WORK_DONE, job.handle + result, b"done")))
+    large = large_pieces(clients)
+    assert (len(large), len({id(piece) for piece in large})) == (5, 1), "one copy for all"
     assert all(client.link.after_commit for client in clients)
     world.run()
     for client in clients:
@@ -69,15 +65,14 @@ def test_all_who_wait_for_a_large_result_get_the_same_bytes(worker: Puppet, worl
 
 
 def test_a_large_piece_of_a_stream_is_shared_too(world: World) -> None:
-    worker, clients = world.worker("f"), [world.client(), world.client()]
+    worker, clients = world.worker("f"), [world.peer(), world.peer()]
     for client in clients:
         assert client.word(p.RECV_DATA, packed("f", "n")) == p.SUCCESS
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     job = worker.grab()
     piece = os.urandom(BULK_BYTES)
-    world.engine.received(worker.link, worker.message(p.WORK_DATA, job.handle + piece, b"data"))
-    world.engine.turn(world.now)
-    first, second = (out[-1] for out in unsent(world, *clients))
+    world.turn((worker, worker.message(p.WORK_DATA, job.handle + piece, b"data")))
+    first, second = large_pieces(clients)
     assert first is second
     assert not any(client.link.after_commit for client in clients)
     world.run()
@@ -101,7 +96,7 @@ def test_a_large_result_in_the_dialect_of_2018() -> None:
 @pytest.mark.parametrize("size", [BULK_BYTES - 1, BULK_BYTES, BULK_BYTES + 1])
 def test_a_large_workload_arrives_whole(world: World, dialect: str, size: int) -> None:
     workload = b"w" * size
-    world.client(dialect).submit("f", "n", workload, count=2, timeout=9)
+    world.peer(dialect).submit("f", "n", workload, count=2, timeout=9)
     worker = world.worker("f", dialect=dialect)
     job = worker.grab()
     assert (job.workload, job.count, job.timeout) == (workload, 2, 9)
@@ -109,38 +104,29 @@ def test_a_large_workload_arrives_whole(world: World, dialect: str, size: int) -
 
 
 def test_a_broadcast_of_a_large_job_is_one_copy(world: World) -> None:
-    workers = [world.connect().register(p.WORKER) for _ in range(3)]
-    for worker in workers:
-        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-        worker.say(p.GRAB_JOB)
-        worker.heard()
-    client = world.client()
+    workers = [world.broadcaster() for _ in range(3)]
+    client = world.peer()
     job = packed("f", "n", bytes(BULK_BYTES))
-    world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
-    large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
+    world.turn((client, client.message(p.SUBMIT_JOB, job, b"subm")))
+    large = large_pieces(workers)
     assert (len(large), len({id(piece) for piece in large})) == (3, 1)
 
 
 def test_a_job_of_another_protocol_for_all_workers_is_written_once(world: World) -> None:
-    workers = [world.connect().register(p.WORKER) for _ in range(3)]
-    for worker in workers:
-        assert worker.word(p.BROADCAST, str8("f")) == p.SUCCESS
-        worker.say(p.GRAB_JOB)
-        worker.heard()
+    workers = [world.broadcaster() for _ in range(3)]
     text = b"w" * BULK_BYTES
     world.broker.submit(NewJob("f", "f", b'["%b"]' % text, Policy(), media=JSON_ARGS), world.now)
     world.engine.deliver(world.now)
-    large = [piece for out in unsent(world, *workers) for piece in out if len(piece) >= BULK_BYTES]
+    large = large_pieces(workers)
     assert (len(large), len({id(piece) for piece in large}), large[0]) == (3, 1, text)
 
 
 def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere(world: World) -> None:
-    worker, client = world.worker("f"), world.client()
+    worker, client = world.worker("f"), world.peer()
     client.submit("f", "n", b"w" * BULK_BYTES)
     assert worker.grab().name == "n"
     [job] = world.jobs(State.LEASED)
-    assert client.word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
+    client.remove()
     world.pass_time(200)
     referred_to = sys.getrefcount(job)
     worker.hang_up()
@@ -152,7 +138,7 @@ def test_a_worker_keeps_nothing_of_a_large_job_that_has_ended_elsewhere(world: W
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 def test_a_large_message_is_all_that_one_gets_of_a_turn(world: World, dialect: str) -> None:
-    client = world.client(dialect)
+    client = world.peer(dialect)
     body = b"w" * (2 << 20)
     job = packed("f", "n", body)
     if dialect == DOC:
@@ -160,11 +146,9 @@ def test_a_large_message_is_all_that_one_gets_of_a_turn(world: World, dialect: s
     large = client.message(p.SUBMIT_JOB, job, b"7777")
     said = client.message(p.PING, b"", b"8888") + large + client.message(p.PING, b"", b"9999") * 3
     cut = len(said) - 100
-    world.engine.received(client.link, said[:cut])
-    world.engine.turn(world.now)
+    world.turn((client, said[:cut]))
     before = world.service.commands
-    world.engine.received(client.link, said[cut:])
-    world.engine.turn(world.now)
+    world.turn((client, said[cut:]))
     assert world.service.commands - before == 1
     world.run()
     assert client.words() == [p.PONG, p.SUCCESS, p.PONG, p.PONG, p.PONG]
@@ -185,17 +169,17 @@ def test_a_large_message_with_a_wrong_crc_is_the_end(client: Puppet, world: Worl
 
 def full_world() -> World:
     world = World()
-    client = world.client()
+    client = world.peer()
     for start in range(0, FUNCS, 500):
         jobs = [packed(f"f{number:05}", "n") for number in range(start, start + 500)]
-        args = len(jobs).to_bytes(8) + b"".join(jobs)
+        args = listed(jobs)
         assert client.word(p.LOAD, args) == p.SUCCESS
     return world
 
 
 def test_a_long_listing_is_made_in_slices_and_others_are_served_in_between() -> None:
     world = full_world()
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     engine = world.engine
     engine.received(client.link, client.message(p.STATUS, b"", b"stat"))
     engine.received(client.link, client.message(p.PING, b"", b"ping"))
@@ -219,7 +203,7 @@ def test_a_long_listing_is_made_in_slices_and_others_are_served_in_between() -> 
 
 def test_a_long_listing_is_kept_for_a_moment() -> None:
     world = full_world()
-    client = world.client()
+    client = world.peer()
     first = client.ask(p.STATUS).data
     client.submit("f99999", "n")
     assert client.ask(p.STATUS).data == first
@@ -229,20 +213,19 @@ def test_a_long_listing_is_kept_for_a_moment() -> None:
 
 def test_who_leaves_during_a_listing_harms_nobody() -> None:
     world = full_world()
-    client = world.client()
-    world.engine.received(client.link, client.message(p.STATUS, b"", b"stat"))
-    world.engine.turn(world.now)
+    client = world.peer()
+    world.turn((client, client.message(p.STATUS, b"", b"stat")))
     client.hang_up()
-    assert world.client().word(p.PING) == p.PONG
+    assert world.peer().word(p.PING) == p.PONG
 
 
 # -- dumps ---------------------------------------------------------------------------------------
 
 
 def test_a_function_whose_name_has_no_room_in_the_dump_refuses_the_dump(world: World) -> None:
-    old = world.client(DOC)
-    assert old.submit("f" * 300, "n") == p.SUCCESS
-    client = world.client()
+    old = world.peer(DOC)
+    old.submit("f" * 300, "n")
+    client = world.peer()
     assert (client.word(p.DUMP), client.is_hung_up) == (p.UNKNOWN, False)
     old.say(p.DUMP)
     assert b"f" * 300 in old.heard()[0].data
@@ -268,23 +251,21 @@ def test_a_dump_in_the_dialect_of_2018_is_what_a_load_takes() -> None:
 
 def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
     world = World(limits=Limits(frame_bytes_max=100_000))
-    client = world.client()
-    for number in range(8):
-        client.submit("f", f"n{number}", bytes(8_000))
+    client = world.peer()
+    client.submit_many(8, bytes(8_000))
     world.service.dump_bytes = 50_000  # what another has gathered
     assert (client.word(p.DUMP), world.service.dump_bytes) == (p.UNKNOWN, 50_000)
     world.service.dump_bytes = 0
     assert client.word(p.DUMP) == p.DATA
-    leaver = world.client()
-    world.engine.received(leaver.link, leaver.message(p.DUMP, b"", b"dump"))
-    world.engine.turn(world.now)
+    leaver = world.peer()
+    world.turn((leaver, leaver.message(p.DUMP, b"", b"dump")))
     leaver.hang_up()
     assert world.service.dump_bytes == 0
 
 
 def test_a_load_of_large_jobs_is_taken_in_by_bytes_too(world: World, client: Puppet) -> None:
     jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(20)]
-    args = len(jobs).to_bytes(8) + b"".join(jobs)
+    args = listed(jobs)
     world.engine.received(client.link, client.message(p.LOAD, args, b"load"))
     turns = 0
     while not client.link.out and turns < 100:
@@ -303,22 +284,13 @@ def grabs(worker: Puppet) -> bytes:
     return b"".join(worker.message(p.GRAB_JOB, b"", worker.next_id()) for _ in range(64))
 
 
-def offering(world: World, dialect: str) -> Puppet:
-    worker = world.connect(dialect).register(p.WORKER)
-    worker.say(p.CAN_DO, worker.func("f"))
-    worker.heard()
-    return worker
-
-
 @pytest.mark.parametrize("dialect", [CRC, DOC])
 @pytest.mark.parametrize("size", [20_000, 100_000, 700_000])
 def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size: int) -> None:
-    worker, client = offering(world, dialect), world.client()
+    worker, client = world.worker("f", dialect=dialect), world.peer()
     count = 4_000_000 // size
-    for number in range(count):
-        client.submit("f", f"n{number}", b"w" * size)
-    world.engine.received(worker.link, grabs(worker))
-    world.engine.turn(world.now)
+    client.submit_many(count, b"w" * size)
+    world.turn((worker, grabs(worker)))
     said = sum(map(len, worker.link.out))
     assert size < said < world.limits.output_soft_bytes + 2 * size
     world.run()
@@ -327,13 +299,11 @@ def test_a_worker_is_given_as_much_as_may_wait(world: World, dialect: str, size:
 
 
 def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world: World) -> None:
-    worker, client = offering(world, CRC), world.client()
+    worker, client = world.worker("f", dialect=CRC), world.peer()
     worker.send(grabs(worker))
     worker.heard()
-    for number in range(30):
-        job = packed("f", f"n{number}", bytes(300_000))
-        world.engine.received(client.link, client.message(p.SUBMIT_JOB, job, b"subm"))
-    world.engine.turn(world.now)
+    jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(30)]
+    world.turn(*((client, client.message(p.SUBMIT_JOB, job, b"subm")) for job in jobs))
     assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 2 * 300_000
     world.run()
     assert len(worker.assigned()) == 30
@@ -342,12 +312,11 @@ def test_a_worker_that_waits_for_jobs_is_not_given_a_pile_of_them_at_once(world:
 def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.periodic.service.WRITTEN_A_TICK", 500_000)
     world = World()
-    workers, client = [offering(world, DOC) for _ in range(6)], world.client()
+    workers, client = [world.worker("f", dialect=DOC) for _ in range(6)], world.peer()
     waiting, exact = workers[0], workers[1]
     waiting.say(p.GRAB_JOB)
     exact.conversation.follows_document = True
-    for number in range(20):
-        client.submit("f", f"n{number}", b"\1" * 50_000)
+    client.submit_many(20, b"\1" * 50_000)
     for worker in workers[1:]:
         world.engine.received(worker.link, grabs(worker)[:100])
     before = world.broker.leases.count
@@ -363,7 +332,7 @@ def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.Monk
 
 
 def test_a_job_that_cannot_be_written_goes_to_who_takes_it_as_it_is(world: World) -> None:
-    slow, client = offering(world, DOC), world.client()
+    slow, client = world.worker("f", dialect=DOC), world.peer()
     slow.say(p.GRAB_JOB)
     quick = world.worker("f")
     quick.say(p.GRAB_JOB)

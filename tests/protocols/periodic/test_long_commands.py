@@ -1,7 +1,5 @@
 """Long commands of many connections at once: they share what a turn may take, and the memory."""
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 
@@ -12,7 +10,7 @@ from franca.core.waiting import Waiting
 from franca.protocols.periodic import admin_commands, status
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed
+from tests.support.periodic import listed, packed
 
 FUNCS = 3_000
 
@@ -50,9 +48,9 @@ def test_what_many_jobs_wait_for_is_found_once_a_second(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Waiting, "earliest", counted)
     world = World()
-    clients = [world.client() for _ in range(4)]
+    clients = [world.peer() for _ in range(4)]
     jobs = [packed(f"f{n % 9}", f"n{n}", at=NOW_S + 1_000 + n) for n in range(1_200)]
-    assert clients[0].word(p.LOAD, struct.pack(">q", len(jobs)) + b"".join(jobs)) == p.SUCCESS
+    assert clients[0].word(p.LOAD, listed(jobs)) == p.SUCCESS
     for client in clients * 5:
         assert client.status()["f3"][1:] == [133, 0, 0, NOW_S + 1_003]
     assert looks == 1
@@ -64,7 +62,7 @@ def test_what_many_jobs_wait_for_is_found_once_a_second(monkeypatch: pytest.Monk
 def test_a_long_listing_is_made_once_for_all_who_ask(world: World, surveys: list[int]) -> None:
     for number in range(FUNCS):
         world.broker.queue(f"f{number:05}")
-    clients = [world.client() for _ in range(5)]
+    clients = [world.peer() for _ in range(5)]
     ask_all(world, clients, p.STATUS)
     world.run()
     assert len(surveys) == 1
@@ -79,7 +77,7 @@ def test_nobody_waits_for_a_listing_whose_maker_is_held_up(surveys: list[int], h
     world = World()
     for number in range(FUNCS):
         world.broker.queue(f"f{number:05}")
-    maker, other = world.client(), world.client()
+    maker, other = world.peer(), world.peer()
     ask_all(world, [maker, other], p.STATUS)
     world.engine.turn(world.now)
     if how == "gone":
@@ -101,7 +99,7 @@ def test_while_very_much_is_listed_one_may_be_told_what_another_was(
     world = World()
     for number in range(100):
         world.broker.queue(f"f{number:05}")
-    clients = [world.client() for _ in range(9)]
+    clients = [world.peer() for _ in range(9)]
     ask_all(world, clients, p.STATUS)
     world.run()
     assert len(surveys) == 4
@@ -116,9 +114,9 @@ def test_while_very_much_is_listed_one_may_be_told_what_another_was(
 
 def test_loads_under_way_hold_no_more_than_one_frame() -> None:
     world = World(limits=Limits(frame_bytes_max=60_000))
-    one, two, three = (world.client() for _ in range(3))
+    one, two, three = (world.peer() for _ in range(3))
     jobs = [packed("f", f"n{n}") for n in range(1_600)]
-    args = struct.pack(">q", len(jobs)) + b"".join(jobs)
+    args = listed(jobs)
     assert 30_000 < len(args) < 60_000
     ask_all(world, [one, two], p.LOAD, args)
     ask_all(world, [three], p.LOAD, struct.pack(">q", 2) + packed("f", "x") + packed("f", "y"))
@@ -134,10 +132,10 @@ def test_loads_under_way_hold_no_more_than_one_frame() -> None:
 
 
 def test_many_loads_share_what_one_takes_of_a_turn(world: World) -> None:
-    clients = [world.client() for _ in range(5)]
+    clients = [world.peer() for _ in range(5)]
     for number, client in enumerate(clients):
         jobs = [packed("f", f"{number} {n}") for n in range(600)]
-        args = struct.pack(">q", len(jobs)) + b"".join(jobs)
+        args = listed(jobs)
         ask_all(world, [client], p.LOAD, args)
     world.engine.turn(world.now)
     began = world.broker.totals.pushed

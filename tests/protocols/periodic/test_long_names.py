@@ -1,10 +1,9 @@
 """Names, handles and lists of millions of bytes: refused by their length, before they are read."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -95,14 +94,15 @@ def test_what_is_far_too_long_takes_no_longer_than_to_see_that_it_is(
     speech: TextDialect | CrcDialect, verb: str, made: Callable[[], bytes]
 ) -> None:
     args = made()
-    began = time.thread_time()
-    try:
-        found = getattr(speech, verb)(args)
-        if verb == "read_jobs":
-            list(found)
-    except Refused:
-        pass
-    assert time.thread_time() - began < QUICK_S
+    spans = []
+    for _ in range(3):  # a busy machine may be slow itself, but not each time
+        began = time.thread_time()
+        with suppress(Refused):
+            found = getattr(speech, verb)(args)
+            if verb == "read_jobs":
+                list(found)
+        spans.append(time.thread_time() - began)
+    assert min(spans) < QUICK_S
 
 
 def test_fields_are_read_to_their_last_byte_and_a_workload_may_be_anything() -> None:

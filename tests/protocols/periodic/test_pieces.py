@@ -1,7 +1,5 @@
 """What a connection says in one piece means what it means said message by message."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.events import Event, Granted
@@ -37,7 +35,7 @@ def heard_by(worker: Puppet, pieces: list[bytes]) -> tuple[list[Message], object
         worker.send(piece)
     heard = sorted(worker.heard())
     assert not worker.is_hung_up
-    return heard, worker.world.client().status()
+    return heard, worker.world.peer().status()
 
 
 @pytest.mark.parametrize(("dialect", "talk"), [t[1:] for t in TALKS], ids=[t[0] for t in TALKS])
@@ -78,7 +76,7 @@ def test_a_worker_asks_again_before_the_clients_next_message_is_read() -> None:
     found = []
     for is_cut in (True, False):
         world = World()
-        worker, client = world.worker("f"), world.client()
+        worker, client = world.worker("f"), world.peer()
         for msgid in (b"one1", b"two2"):
             worker.say(p.GRAB_JOB, msgid=msgid)
         pieces = [client.message(*words) for words in said]
@@ -102,7 +100,7 @@ class Stranger:
 
 def test_other_protocols_are_told_by_the_engine_in_order(world: World) -> None:
     stranger = Stranger()
-    worker, client = world.worker("f"), world.client()
+    worker, client = world.worker("f"), world.peer()
     sessions = [world.broker.open_session(name, OnHangUp.RETURN, stranger) for name in "ab"]
     world.broker.demand(Demand(sessions[0], ("f",)), world.now)
     worker.say(p.GRAB_JOB, msgid=b"grab")

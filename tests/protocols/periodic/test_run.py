@@ -1,7 +1,5 @@
 """RUN_JOB and RECV_DATA: who waits for a job, and what everybody is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
@@ -37,7 +35,7 @@ def test_without_a_worker_the_answer_says_so_at_once(client: Puppet, world: Worl
 @pytest.mark.parametrize("how", ["fail", "later", "vanish", "expire"])
 def test_two_who_wait_are_told_that_it_failed_and_it_is_not_rerun(world: World, how: str) -> None:
     # Facts, section 7, case 4: two waiters; worker killed -> both get `failed`.
-    one, two, worker = world.client(), world.client(), world.worker("f")
+    one, two, worker = world.peer(), world.peer(), world.worker("f")
     world.worker("f")
     one.run_job("f", "n", timeout=100 if how != "expire" else 1)
     job = worker.grab()
@@ -68,18 +66,18 @@ def test_who_waits_on_one_connection_twice_is_told_twice(client: Puppet, worker:
 
 def test_whoever_waits_for_a_job_that_is_removed_is_told_so(world: World) -> None:
     # Facts, section 7, case 4: REMOVE_JOB -> `removed`.
-    one, two, worker = world.client(), world.client(), world.worker("f")
+    one, two, worker = world.peer(), world.peer(), world.worker("f")
     one.run_job("f", "n")
     two.run_job("f", "n")
     worker.grab()
-    assert world.client().word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
+    world.peer().remove()
     assert (result(one), result(two)) == (b"removed", b"removed")
 
 
 @pytest.mark.parametrize("timeout", [0, 5])
 def test_when_the_wait_is_over_it_is_told_so_and_the_job_stays(world: World, timeout: int) -> None:
     # Facts, section 7, case 4: wait over -> `expired`.
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.run_job("f", "n", timeout=timeout)
     wait_ms = 1000 * (timeout or 60)
     world.pass_time(wait_ms - 100)
@@ -101,20 +99,19 @@ def test_one_wait_that_ends_leaves_the_others(client: Puppet, worker: Puppet, wo
 
 
 def test_a_submit_under_the_same_name_is_what_is_waited_for(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.run_job("f", "n", b"old")
-    world.client().submit("f", "n", b"new")
+    world.peer().submit("f", "n", b"new")
     job = worker.grab()
     assert job.workload == b"new"
     worker.done(job, b"r")
     assert result(client) == b"r"
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    assert worker.try_grab() == []
 
 
 def test_a_run_replaces_what_waits_and_is_not_lost_on_those_who_wait(world: World) -> None:
-    one, two, worker = world.client(), world.client(), world.worker("f")
-    world.client().submit("f", "n", b"old", at=NOW_S + 1_000)
+    one, two, worker = world.peer(), world.peer(), world.worker("f")
+    world.peer().submit("f", "n", b"old", at=NOW_S + 1_000)
     one.run_job("f", "n", b"new")
     two.run_job("f", "n", b"newest")
     job = worker.grab()
@@ -124,7 +121,7 @@ def test_a_run_replaces_what_waits_and_is_not_lost_on_those_who_wait(world: Worl
 
 
 def test_a_run_waits_for_the_run_under_way(client: Puppet, worker: Puppet, world: World) -> None:
-    world.client().submit("f", "n", b"submitted")
+    world.peer().submit("f", "n", b"submitted")
     job = worker.grab()
     client.run_job("f", "n", b"run")
     worker.done(job, b"r")
@@ -133,8 +130,8 @@ def test_a_run_waits_for_the_run_under_way(client: Puppet, worker: Puppet, world
 
 def test_a_submitted_job_is_run_again_though_somebody_waits_for_it(world: World) -> None:
     """It was acknowledged: whoever joins it must not make it vanish."""
-    client, worker = world.client(), world.worker("f")
-    world.client().submit("f", "n")
+    client, worker = world.peer(), world.worker("f")
+    world.peer().submit("f", "n")
     job = worker.grab()
     client.run_job("f", "n")
     worker.fail(job)
@@ -145,7 +142,7 @@ def test_a_submitted_job_is_run_again_though_somebody_waits_for_it(world: World)
 
 
 def test_a_client_that_leaves_is_told_nothing_and_its_job_is_run(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.run_job("f", "n")
     client.hang_up()
     assert not world.broker.watches.by_job
@@ -165,7 +162,7 @@ def test_so_many_answers_may_be_waited_for_and_no_more(world: World, client: Pup
 
 def test_a_result_that_is_too_large_fails_for_who_waits_and_is_done_for_nobody() -> None:
     world = World(limits=Limits(body_bytes_max=100))
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.run_job("f", "n")
     worker.done(worker.grab(), b"x" * 101)
     assert result(client) == b"failed"
@@ -224,14 +221,14 @@ def test_a_stream_outlives_runs_that_failed(client: Puppet, worker: Puppet, worl
 
 
 def test_a_stream_of_a_function_without_workers_is_refused() -> None:
-    assert World().client().word(p.RECV_DATA, packed("f", "n")) == p.NO_WORKER
+    assert World().peer().word(p.RECV_DATA, packed("f", "n")) == p.NO_WORKER
 
 
 def test_streams_of_who_left_are_forgotten(client: Puppet, worker: Puppet, world: World) -> None:
     client.say(p.RECV_DATA, packed("f", "n"))
     client.hang_up()
     assert not world.service.streams
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     job = worker.grab()
     worker.say(p.WORK_DATA, job.handle + b"piece")
     worker.done(job)
@@ -239,7 +236,7 @@ def test_streams_of_who_left_are_forgotten(client: Puppet, worker: Puppet, world
 
 
 def test_a_piece_for_nobody_is_confirmed(world: World) -> None:
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     worker = world.worker("f")
     job = worker.grab()
     assert worker.word(p.WORK_DATA, job.handle + b"piece") == p.SUCCESS
@@ -248,9 +245,9 @@ def test_a_piece_for_nobody_is_confirmed(world: World) -> None:
 
 def test_a_submit_is_kept_and_acknowledged_however_many_wait_for_jobs() -> None:
     world = World(limits=Limits(watches_max=0))
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.say(p.RECV_DATA, packed("f", "n"))
     client.heard()
-    assert world.client().word(p.SUBMIT_JOB, packed("f", "n")) == p.SUCCESS
+    world.peer().submit()
     worker.done(worker.grab())
     assert data(client) == [b"EOF"]

@@ -1,16 +1,13 @@
 """The server as a whole: listings, settings, silence, the end, and who may do what."""
 
-from __future__ import annotations
-
 import struct
-from zlib import crc32
 
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.protocols.periodic.auth import read_rules
-from franca.protocols.periodic.settings import Listening, PeriodicSettings
+from franca.protocols.periodic.settings import Listening
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import BIN, packed, str8
@@ -22,9 +19,8 @@ SMALL = Limits(window_jobs=4, supply_jobs=2)
 
 def test_status_counts_every_job_from_where_every_tool_counts_it() -> None:
     world = World(limits=SMALL)
-    client, worker = world.client(), world.worker("f", "idle")
-    for number in range(9):
-        client.submit("f", f"n{number}")
+    client, worker = world.peer(), world.worker("f", "idle")
+    client.submit_many(9)
     for number in range(9):
         client.submit("later", f"n{number}", at=NOW_S + 10 + number)
     worker.grab()
@@ -43,7 +39,7 @@ def test_status_counts_every_job_from_where_every_tool_counts_it() -> None:
 def test_a_function_without_workers_is_listed_until_dropped(client: Puppet, world: World) -> None:
     world.worker("f").hang_up()
     assert client.status() == {"f": [0, 0, 0, 0, NOW_S]}
-    assert client.word(p.DROP_FUNC, str8("f")) == p.SUCCESS
+    client.drop("f")
     assert client.status() == {}
 
 
@@ -66,7 +62,7 @@ def setting(key: str, value: int | None = None) -> bytes:
      ("max-batch-size", 500), ("run-job-aggressive", 0), ("undelivered-of", 0)],
 )  # fmt: skip
 def test_every_setting_of_the_original_can_be_asked_for(key: str, value: int) -> None:
-    answer = World().client().ask(p.CONFIG_GET, setting(key))
+    answer = World().peer().ask(p.CONFIG_GET, setting(key))
     assert (answer.command, int.from_bytes(answer.data)) == (p.CONFIG, value)
 
 
@@ -85,15 +81,15 @@ def test_no_setting_can_be_made_harmful_or_new(world: World, client: Puppet) -> 
     assert client.word(p.CONFIG_SET, setting("timeout", 1)) == p.SUCCESS
     assert int.from_bytes(client.ask(p.CONFIG_GET, setting("timeout")).data) == 60
     world.pass_time(60_000, step=1_000)
-    assert client.submit("f", "n") == p.SUCCESS
+    client.submit("f", "n")
 
 
 # -- silence and the end --------------------------------------------------------------------------
 
 
 def test_a_peer_that_falls_silent_is_hung_up_on_and_one_that_pings_is_not(world: World) -> None:
-    silent, alive, old = world.worker("f"), world.client(), world.worker("f", dialect="doc")
-    world.client().submit("f", "n")
+    silent, alive, old = world.worker("f"), world.peer(), world.worker("f", dialect="doc")
+    world.peer().submit("f", "n")
     silent.grab()
     for _ in range(13):
         world.pass_time(10_000, step=500)
@@ -104,19 +100,17 @@ def test_a_peer_that_falls_silent_is_hung_up_on_and_one_that_pings_is_not(world:
 
 
 def test_the_end_waits_for_workers_that_run_something(world: World) -> None:
-    client, worker, idle = world.client(), world.worker("f"), world.worker("f")
+    client, worker, idle = world.peer(), world.worker("f"), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
     idle.say(p.GRAB_JOB)
     idle.heard()
-    world.engine.stop(world.now)
-    world.run()
+    world.stop()
     assert world.engine.consumers() == 1
     client.submit("f", "m")
     assert idle.assigned() == []
     worker.done(job)
-    worker.say(p.GRAB_JOB)
-    assert (worker.assigned(), world.engine.consumers()) == ([], 0)
+    assert (worker.try_grab(), world.engine.consumers()) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +118,8 @@ def test_the_end_waits_for_workers_that_run_something(world: World) -> None:
     [("loopback", True, 1), ("loopback", False, 0), ("never", True, 0), ("all", False, 1)],
 )
 def test_shutdown_stops_the_server_if_allowed(allowed: str, local: bool, stops: int) -> None:
-    world = World(settings=PeriodicSettings(remote_shutdown=allowed))
-    client = world.client(local=local)
+    world = World(remote_shutdown=allowed)
+    client = world.peer(local=local)
     client.say(p.SHUTDOWN)
     assert world.stops == stops
     assert client.words() == ([] if stops else [p.NO_WORKER])
@@ -141,7 +135,7 @@ def test_a_frame_without_a_crc_stops_nothing(dialect: str) -> None:
 
 
 def test_operators_see_workers_and_may_have_them_rest(world: World) -> None:
-    world.client()
+    world.peer()
     worker = world.worker("f", "e")
     (view,) = world.service.workers()
     assert (view.protocol, list(view.queues), view.state) == ("periodic", ["e", "f"], "running")
@@ -149,7 +143,7 @@ def test_operators_see_workers_and_may_have_them_rest(world: World) -> None:
     worker.say(p.GRAB_JOB)
     worker.heard()
     assert world.service.ask_worker(view.name, "quiet")
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     assert (worker.assigned(), world.service.workers()[0].state) == ([], "quiet")
     assert world.service.ask_worker(view.name, "stop")
     world.run()
@@ -167,9 +161,8 @@ def test_a_worker_is_found_by_its_name_among_many_and_not_once_it_is_gone(world:
 
 
 def test_a_listener_may_differ_from_the_others() -> None:
-    settings = PeriodicSettings(listeners={"127.0.0.1:5001": Listening(confirm="old")})
-    world = World(settings=settings)
-    usual, apart = world.client(), world.client(listener="127.0.0.1:5001")
+    world = World(listeners={"127.0.0.1:5001": Listening(confirm="old")})
+    usual, apart = world.peer(), world.peer(listener="127.0.0.1:5001")
     assert usual.word(p.CAN_DO, str8("f")) == p.SUCCESS
     apart.say(p.CAN_DO, str8("f"))
     assert apart.heard() == []
@@ -186,29 +179,24 @@ admin   carla  secret-c
 
 
 def guarded(rules: bytes = RULES) -> World:
-    world = World(settings=PeriodicSettings(auth_file="rules"))
+    world = World(auth_file="rules")
     world.service.take_file(rules)
     return world
 
 
-def named(world: World, name: str, token: str, kind: int = 3) -> Puppet:
-    peer = world.connect()
-    words = (struct.pack(">q", len(word)) + word.encode() for word in (name, token))
-    payload = bytes([kind]) + b"".join(words)
-    peer.send(b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload)
-    assert peer.take_payload() is not None
-    return peer
+def named(world: World, name: str, token: str, role: int = p.CLIENT) -> Puppet:
+    return world.connect().register(role, name, token)
 
 
 def test_each_role_may_do_its_own_with_its_own_functions() -> None:
     world = guarded()
-    anna, bert = named(world, "anna", "secret-a"), named(world, "bert", "secret-b", 4)
-    assert (anna.submit("f", "n"), anna.submit("h", "n")) == (p.SUCCESS, p.NO_WORKER)
+    anna, bert = named(world, "anna", "secret-a"), named(world, "bert", "secret-b", p.WORKER)
+    assert (anna.offer("f", "n"), anna.offer("h", "n")) == (p.SUCCESS, p.NO_WORKER)
     assert anna.word(p.CAN_DO, str8("f")) == p.NO_WORKER
     assert bert.word(p.CAN_DO, str8("f")) == p.SUCCESS
     assert bert.word(p.CAN_DO, str8("g")) == p.NO_WORKER
     assert bert.word(p.BROADCAST, str8("g")) == p.NO_WORKER
-    assert bert.submit("f", "m") == p.NO_WORKER
+    assert bert.offer("f", "m") == p.NO_WORKER
     assert bert.word(p.RUN_JOB, packed("f", "m")) == p.NO_WORKER
     bert.done(bert.grab())
     bert.heard()
@@ -226,7 +214,7 @@ def test_a_client_sees_only_its_own_functions() -> None:
     world = guarded()
     carla = named(world, "carla", "secret-c")
     for func in ("f", "g", "h"):
-        assert carla.submit(func, "n") == p.SUCCESS
+        carla.submit(func, "n")
     assert set(named(world, "anna", "secret-a").status()) == {"f", "g"}
     assert set(carla.status()) == {"f", "g", "h"}
 
@@ -245,7 +233,7 @@ def test_an_admin_may_do_anything() -> None:
 def test_a_wrong_name_or_token_may_do_nothing(name: str, token: str) -> None:
     world = guarded()
     stranger = named(world, name, token)
-    assert stranger.submit("f", "n") == p.NO_WORKER
+    assert stranger.offer("f", "n") == p.NO_WORKER
     assert (stranger.word(p.STATUS), stranger.word(p.GRAB_JOB)) == (p.NO_WORKER, p.NO_WORKER)
     assert stranger.word(p.CONFIG_GET, setting("timeout")) == p.NO_WORKER
     assert (stranger.word(p.SLEEP), stranger.word(p.PING)) == (p.NO_WORKER, p.PONG)
@@ -253,36 +241,34 @@ def test_a_wrong_name_or_token_may_do_nothing(name: str, token: str) -> None:
 
 def test_without_a_name_there_is_no_way_in() -> None:
     world = guarded()
-    assert world.client().submit("f", "n") == p.NO_WORKER
-    old = world.connect("doc")
-    old.send(b"\0REQ\0\0\0\1\1")
-    assert old.is_hung_up
+    assert world.peer().offer("f", "n") == p.NO_WORKER
+    assert world.peer("doc").is_hung_up
 
 
 def test_names_are_let_in_where_nobody_is_asked(world: World) -> None:
-    worker = named(world, "any", "thing", 4)
+    worker = named(world, "any", "thing", p.WORKER)
     assert worker.word(p.CAN_DO, str8("f")) == p.SUCCESS
-    assert named(world, "any", "other").submit("f", "n") == p.SUCCESS
+    assert named(world, "any", "other").offer("f", "n") == p.SUCCESS
     assert worker.grab().name == "n"
 
 
 def test_rights_follow_the_file_for_those_who_are_connected_too() -> None:
     world = guarded()
     anna = named(world, "anna", "secret-a")
-    assert anna.submit("f", "n") == p.SUCCESS
+    anna.submit("f", "n")
     world.service.take_file(b"client anna secret-a g\n")
-    assert (anna.submit("f", "n"), anna.submit("g", "n")) == (p.NO_WORKER, p.SUCCESS)
+    assert (anna.offer("f", "n"), anna.offer("g", "n")) == (p.NO_WORKER, p.SUCCESS)
     with pytest.raises(ValueError):
         world.service.take_file(b"client anna\n")
-    assert anna.submit("g", "n") == p.SUCCESS, "what was read last goes on to hold"
+    assert anna.offer("g", "n") == p.SUCCESS, "what was read last goes on to hold"
     world.service.take_file(b"")
-    assert anna.submit("g", "n") == p.NO_WORKER
+    assert anna.offer("g", "n") == p.NO_WORKER
 
 
 def test_who_loses_a_function_is_given_no_more_of_its_jobs_and_hears_no_more_of_them() -> None:
     rules = b"client anna a f,g\nworker bert b f,g\nadmin carla c\n"
     world = guarded(rules)
-    anna, bert = named(world, "anna", "a"), named(world, "bert", "b", 4)
+    anna, bert = named(world, "anna", "a"), named(world, "bert", "b", p.WORKER)
     carla = named(world, "carla", "c")
     for func in ("f", "g"):
         assert bert.word(p.CAN_DO, str8(func)) == p.SUCCESS
@@ -313,8 +299,8 @@ def test_who_loses_a_function_is_given_no_more_of_its_jobs_and_hears_no_more_of_
 
 
 def test_nobody_may_do_anything_until_the_file_was_read() -> None:
-    world = World(settings=PeriodicSettings(auth_file="rules"))
-    assert named(world, "anna", "secret-a").submit("f", "n") == p.NO_WORKER
+    world = World(auth_file="rules")
+    assert named(world, "anna", "secret-a").offer("f", "n") == p.NO_WORKER
 
 
 def test_rules_are_read_line_by_line() -> None:

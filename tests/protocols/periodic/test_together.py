@@ -1,8 +1,9 @@
 """Several workers on one job or one resource: BROADCAST and locks."""
 
-from __future__ import annotations
+import pytest
 
 from franca.core.model import State
+from franca.protocols.periodic import runs
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import packed, str8
@@ -10,20 +11,12 @@ from tests.support.periodic import packed, str8
 # -- broadcast ----------------------------------------------------------------------------------------
 
 
-def broadcaster(world: World) -> Puppet:
-    worker = world.worker()
-    worker.say(p.BROADCAST, str8("f"))
-    worker.say(p.GRAB_JOB)
-    worker.heard()
-    return worker
-
-
 def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(world: World) -> None:
-    one, two, three = (broadcaster(world) for _ in range(3))
+    one, two, three = (world.broadcaster() for _ in range(3))
     idle = world.worker()
     idle.say(p.BROADCAST, str8("f"))
     idle.heard()
-    world.client().submit("f", "n", b"w")
+    world.peer().submit("f", "n", b"w")
     jobs = [worker.assigned()[0] for worker in (one, two, three)]
     assert {job.workload for job in jobs} == {b"w"}
     assert idle.heard() == [], "it has not asked"
@@ -35,18 +28,17 @@ def test_every_worker_that_asked_has_the_job_and_the_first_to_be_done_ends_it(wo
 
 
 def test_a_grab_is_used_up_by_a_job_for_all(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.client()
+    one, two, client = world.broadcaster(), world.broadcaster(), world.peer()
     client.submit("f", "n")
     assert [len(w.assigned()) for w in (one, two)] == [1, 1]
     client.submit("f", "m")
     assert [w.assigned() for w in (one, two)] == [[], []]
     assert world.jobs(State.READY)
-    two.say(p.GRAB_JOB)
-    assert [job.name for job in two.assigned()] == ["m"]
+    assert [job.name for job in two.try_grab()] == ["m"]
 
 
 def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.client()
+    one, two, client = world.broadcaster(), world.broadcaster(), world.peer()
     client.run_job("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.done(jobs[1], b"two")
@@ -55,8 +47,8 @@ def test_who_waits_for_a_job_for_all_hears_the_first_result(world: World) -> Non
 
 
 def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
-    world.client().submit("f", "n")
+    one, two = world.broadcaster(), world.broadcaster()
+    world.peer().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     two.fail(jobs[1])
     assert world.jobs(State.LEASED)
@@ -67,21 +59,20 @@ def test_only_the_holder_of_a_job_for_all_can_fail_it_or_put_it_off(world: World
 
 
 def test_a_word_about_an_earlier_broadcast_changes_nothing(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
-    world.client().submit("f", "n")
+    one, two = world.broadcaster(), world.broadcaster()
+    world.peer().submit("f", "n")
     jobs = [w.assigned()[0] for w in (one, two)]
     one.fail(jobs[0])
     one.heard()
     world.pass_time(1_100)
-    one.say(p.GRAB_JOB)
-    assert one.assigned()
+    assert one.try_grab()
     two.done(jobs[1])
     assert world.jobs(State.LEASED), "its run was over"
 
 
 def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
-    world.client().submit("f", "n", timeout=1)
+    one, two = world.broadcaster(), world.broadcaster()
+    world.peer().submit("f", "n", timeout=1)
     one.assigned()
     (job,) = two.assigned()
     for _ in range(2):
@@ -98,23 +89,26 @@ def test_a_late_word_about_an_earlier_broadcast_changes_nothing_either(world: Wo
 def test_ordinary_workers_of_the_function_have_a_job_alone(world: World, worker: Puppet) -> None:
     worker.say(p.GRAB_JOB)
     worker.heard()
-    cast = broadcaster(world)
-    world.client().submit("f", "n")
+    cast = world.broadcaster()
+    world.peer().submit("f", "n")
     assert [len(w.assigned()) for w in (worker, cast)] == [1, 0]
 
 
 def test_nothing_is_left_of_workers_that_are_gone(world: World) -> None:
-    one, two = broadcaster(world), broadcaster(world)
+    one, two = world.broadcaster(), world.broadcaster()
     one.hang_up()
     two.say(p.CANT_DO, str8("f"))
     assert not world.service.broadcasts
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     assert world.jobs(State.READY)
 
 
-def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> None:
-    one, two, client = broadcaster(world), broadcaster(world), world.client()
-    for number in range(9_000):
+def test_runs_that_are_over_are_not_remembered_without_bound(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "RUNS_MAX", 100)
+    one, two, client = world.broadcaster(), world.broadcaster(), world.peer()
+    for number in range(220):
         client.send(client.message(p.SUBMIT_JOB, packed("f", f"n{number}"), b"subm"))
         (job,) = one.assigned()
         one.done(job)
@@ -122,21 +116,19 @@ def test_runs_that_are_over_are_not_remembered_without_bound(world: World) -> No
             worker.say(p.GRAB_JOB, msgid=b"slot")
             worker.heard()
     client.heard()
-    assert len(two.conversation.worker.runs.held) <= 4_097
+    assert len(two.conversation.worker.runs.held) <= 101
 
 
 # -- locks --------------------------------------------------------------------------------------------
 
 
 def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
-    for number in range(4):
-        client.submit("f", f"n{number}")
+    client, worker = world.peer(), world.worker("f")
+    client.submit_many(4)
     jobs = [worker.grab() for _ in range(4)]
     assert [worker.acquire(job, "l", 2) for job in jobs] == [True, True, False, False]
     assert client.status()["f"][1:4] == [4, 2, 2], "jobs, running, locked"
-    worker.say(p.GRAB_JOB)
-    assert worker.assigned() == []
+    assert worker.try_grab() == []
     worker.done(jobs[0])
     (third,) = worker.assigned()
     assert third.name == "n2"
@@ -147,7 +139,7 @@ def test_a_lock_is_open_to_as_many_as_its_count_and_the_rest_come_again(world: W
 def test_a_lock_is_let_go_when_its_run_is_over_however_it_ends() -> None:
     for how in ("done", "fail", "later", "release", "vanish"):
         world = World()
-        client, holder, worker = world.client(), world.worker("f"), world.worker("f")
+        client, holder, worker = world.peer(), world.worker("f"), world.worker("f")
         client.submit("f", "a")
         client.submit("f", "b")
         first, second = holder.grab(), worker.grab()
@@ -171,7 +163,7 @@ def test_a_lock_is_let_go_when_its_run_is_over_however_it_ends() -> None:
 
 
 def test_a_job_that_was_locked_out_is_nobodys_until_it_is_given_again(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "a")
     client.submit("f", "b")
     first, second = worker.grab(), worker.grab()
@@ -181,7 +173,7 @@ def test_a_job_that_was_locked_out_is_nobodys_until_it_is_given_again(world: Wor
 
 
 def test_who_waits_for_a_job_that_was_locked_out_goes_on_waiting(world: World) -> None:
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "a")
     first = worker.grab()
     assert worker.acquire(first, "l")

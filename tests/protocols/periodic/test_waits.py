@@ -1,7 +1,5 @@
 """Many who wait for one job, or for many: what that takes is bounded, in memory and in a turn."""
 
-from __future__ import annotations
-
 import os
 import time
 
@@ -13,7 +11,7 @@ from franca.protocols.periodic import alarms, client_commands, service
 from franca.protocols.periodic.client_commands import NAMESAKES_MAX
 from tests.protocols.periodic.puppet import Puppet, World
 from tests.support import periodic as p
-from tests.support.periodic import packed, str8
+from tests.support.periodic import packed
 
 MANY = NAMESAKES_MAX
 
@@ -26,9 +24,9 @@ def say_many(peer: Puppet, command: int, *args: bytes) -> None:
 
 def followed(world: World, times: int = MANY) -> tuple[Puppet, Puppet, bytes]:
     """A worker with a job, a client that waits for its stream many times, and the handle."""
-    worker, client = world.worker("f"), world.client()
+    worker, client = world.worker("f"), world.peer()
     say_many(client, p.RECV_DATA, *[packed("f", "n")] * times)
-    world.client().submit("f", "n")
+    world.peer().submit("f", "n")
     client.heard()
     return worker, client, worker.grab().handle
 
@@ -39,8 +37,7 @@ def watched(peer: Puppet) -> list[int]:
 
 
 def one_turn(world: World, peer: Puppet, *messages: bytes) -> None:
-    world.engine.received(peer.link, b"".join(messages))
-    world.engine.turn(world.now)
+    world.turn((peer, b"".join(messages)))
 
 
 # -- one answer for many ---------------------------------------------------------------------------
@@ -48,7 +45,7 @@ def one_turn(world: World, peer: Puppet, *messages: bytes) -> None:
 
 def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more(world: World) -> None:
     world.worker("f")
-    client = world.client()
+    client = world.peer()
     say_many(client, p.RUN_JOB, *[packed("f", "n")] * (MANY + 2))
     assert client.words() == [p.UNKNOWN] * 2
     say_many(client, p.RECV_DATA, packed("f", "other"))
@@ -58,7 +55,7 @@ def test_one_job_is_waited_for_a_few_times_on_a_connection_and_no_more(world: Wo
 @pytest.mark.parametrize("size", [700, 60_000])
 def test_what_goes_to_many_is_not_copied_for_each(world: World, size: int) -> None:
     worker, client, handle = followed(world)
-    others = [world.client() for _ in range(3)]
+    others = [world.peer() for _ in range(3)]
     for other in others:
         other.run_job("f", "n", timeout=9)
     data = os.urandom(size)
@@ -164,10 +161,10 @@ def test_the_last_words_of_a_worker_that_was_kept_waiting_count(world: World) ->
 def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_again() -> None:
     """Both were kept waiting, and one of them also follows what the other has to say."""
     world = World(limits=Limits(output_hard_bytes=1_000_000))
-    first, second, slow = world.worker("f"), world.worker("g"), world.client()
+    first, second, slow = world.worker("f"), world.worker("g"), world.peer()
     for func in ("f", "g"):
         say_many(slow, p.RECV_DATA, packed(func, "n"))
-        world.client().submit(func, "n")
+        world.peer().submit(func, "n")
     handles = [worker.grab().handle for worker in (first, second)]
     say_many(second, p.RECV_DATA, *[packed("f", "n")] * MANY)
     slow.link.full = True
@@ -188,7 +185,7 @@ def test_a_worker_that_is_hung_up_on_because_of_what_another_says_is_not_asked_a
 
 def test_a_wait_that_is_refused_is_not_another_of_the_same_id(world: World) -> None:
     """They are equal in all they say, and yet one has its job and the other has not."""
-    client, worker = world.client(), world.worker("f")
+    client, worker = world.peer(), world.worker("f")
     client.submit("f", "n")
     job = worker.grab()
     world.broker.refusing_new = True
@@ -200,7 +197,7 @@ def test_a_wait_that_is_refused_is_not_another_of_the_same_id(world: World) -> N
 
 
 def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
-    waiting = World().client().conversation.waits
+    waiting = World().peer().conversation.waits
     one, other = (waiting.add(("f", "n"), b"abcd", is_stream=False) for _ in range(2))
     assert (waiting.remove(("f", "n"), other), waiting._by_name["f", "n"]) == (False, [one])
     assert waiting.remove(("f", "n"), one)
@@ -208,7 +205,7 @@ def test_of_equal_waits_the_one_that_is_meant_is_removed() -> None:
 
 def test_waits_that_end_together_are_told_so_a_slice_at_a_time(world: World) -> None:
     world.worker("f")
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     say_many(client, p.RUN_JOB, *[packed("f", f"n{n}", timeout=8) for n in range(9_000)])
     other.run_job("f", "mine", timeout=8)
     assert len(watched(client)) == 9_000
@@ -230,7 +227,7 @@ def test_waits_that_end_together_are_told_so_a_slice_at_a_time(world: World) -> 
 def test_who_no_longer_waits_for_a_job_in_the_tail_does_not_watch_it() -> None:
     world = World(limits=Limits(window_jobs=2, supply_jobs=1))
     world.worker("f")
-    client = world.client()
+    client = world.peer()
     say_many(client, p.RUN_JOB, *[packed("f", f"n{n}", timeout=2) for n in range(9)])
     assert any(job_id not in world.broker.jobs for job_id in watched(client))
     world.pass_time(3_000)
@@ -243,8 +240,7 @@ def test_grabs_owed_an_answer_have_it_a_slice_at_a_time(monkeypatch: pytest.Monk
     world = World()
     worker = world.worker("f")
     for _ in range(2):
-        for number in range(25):
-            worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
+        worker.grab_many(25)
     worker.heard()
     world.pass_time(4_900)
     assert worker.heard() == []
@@ -268,7 +264,7 @@ def no_room_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_all_waits_together_take_a_bounded_amount_of_room(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 20 * client_commands.WAIT_BYTES
-    clients = [world.client() for _ in range(3)]
+    clients = [world.peer() for _ in range(3)]
     for number, client in enumerate(clients):
         names = [packed("f", f"{number} {n}", timeout=5) for n in range(15)]
         say_many(client, p.RUN_JOB, *names)
@@ -286,7 +282,7 @@ def test_all_waits_together_take_a_bounded_amount_of_room(world: World) -> None:
 
 
 def test_waits_that_are_answered_leave_nothing_behind(world: World) -> None:
-    waiting = world.client().conversation.waits
+    waiting = world.peer().conversation.waits
     for number in range(5_000):
         name = ("f", f"n{number}")
         wait = waiting.add(name, b"abcd", is_stream=False)
@@ -300,7 +296,7 @@ def test_waits_that_are_answered_leave_nothing_behind(world: World) -> None:
 def test_the_first_waits_of_a_connection_always_have_room(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 0
-    client = world.client()
+    client = world.peer()
     say_many(client, p.RUN_JOB, *[packed("f", f"n{n}") for n in range(9)])
     assert len(client.words()) == 5
     client.hang_up()
@@ -311,7 +307,7 @@ def test_the_first_waits_of_a_connection_always_have_room(world: World) -> None:
 def test_a_job_whose_wait_was_refused_is_not_taken_in(world: World) -> None:
     world.worker("f")
     world.service.waits.most = 0
-    assert world.client().word(p.RUN_JOB, packed("f", "n")) == p.UNKNOWN
-    assert (world.client().word(p.RECV_DATA, packed("f", "n")), world.jobs()) == (p.UNKNOWN, [])
+    assert world.peer().word(p.RUN_JOB, packed("f", "n")) == p.UNKNOWN
+    assert (world.peer().word(p.RECV_DATA, packed("f", "n")), world.jobs()) == (p.UNKNOWN, [])
     assert not world.service.streams
-    assert world.client().word(p.REMOVE_JOB, str8("f") + str8("n")) == p.SUCCESS
+    world.peer().remove()

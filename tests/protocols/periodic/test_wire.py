@@ -1,15 +1,13 @@
 """Frames: whole, byte by byte, with others behind them; and what is none."""
 
-from __future__ import annotations
-
 import struct
-from zlib import crc32
 
 import pytest
 
 from franca.core.errors import WireError
 from franca.protocols.periodic import wire
 from franca.protocols.periodic.messages import Message, Opening
+from tests.support.periodic import CRC, framed
 
 MAX = 1 << 20
 CRC_CLIENT = bytes.fromhex("00524551 00000001 A505DF1B 01")
@@ -20,8 +18,7 @@ PLAIN_WORKER = bytes.fromhex("00524551 00000001 02")
 
 def named(kind: int, name: bytes, token: bytes) -> bytes:
     lengths = (struct.pack(">q", len(word)) + word for word in (name, token))
-    payload = bytes([kind]) + b"".join(lengths)
-    return b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload
+    return framed(CRC, bytes([kind]) + b"".join(lengths))
 
 
 OPENINGS = [
@@ -41,10 +38,7 @@ OPENINGS = [
 def test_the_first_frame_tells_the_dialect_however_it_is_cut(data: bytes, opening: Opening) -> None:
     for end in range(len(data)):
         assert wire.read_opening(data[:end]) is None, f"{end} bytes"
-    assert (wire.read_opening(data), wire.read_opening(data + b"\0REQ and more")) == (
-        opening,
-        opening,
-    )
+    assert wire.read_opening(data) == wire.read_opening(data + b"\0REQ and more") == opening
 
 
 @pytest.mark.parametrize(
@@ -78,14 +72,13 @@ def test_names_that_do_not_fit_into_their_frame_are_refused() -> None:
     for name_size, token_size in ((100, 1), (-1, 1), (4, 100), (4, -1), (4, 0), (1 << 62, 1)):
         payload = b"\x03" + struct.pack(">q", name_size) + b"anna"
         payload += struct.pack(">q", token_size) + b"t"
-        frame = b"\0REQ" + struct.pack(">II", len(payload), crc32(payload)) + payload
         with pytest.raises(WireError):
-            wire.read_opening(frame)
+            wire.read_opening(framed(CRC, payload))
 
 
 # -- messages -----------------------------------------------------------------------------------
 
-PING = bytes.fromhex("00524551 00000005") + struct.pack(">I", crc32(b"abcd\x09")) + b"abcd\x09"
+PING = framed(CRC, b"abcd\x09")
 SUBMIT = bytes.fromhex(
     "00524551 00000021 0243a5eb 00000001 0d 04 6563686f 02 6e31 00000003 616263 000000006553f100"
     "02 0000000a"
@@ -123,19 +116,12 @@ def test_a_message_is_the_same_wherever_it_is_cut(
     assert frames.cut(b"front" + data + data, 5) == Message(*message, 5 + len(data))
 
 
-def cut_all(frames: wire.Frames, data: bytes) -> list[Message]:
-    found: list[Message] = []
-    start = 0
-    while (message := frames.cut(data, start)) is not None:
-        found.append(message)
-        start = message.end
-    return found
-
-
 def test_several_messages_in_one_piece() -> None:
-    assert [(m.id, m.command) for m in cut_all(wire.CrcFrames(MAX), PING + SUBMIT + PING)] == [
-        (b"abcd", 9), (b"\0\0\0\1", 13), (b"abcd", 9),
-    ]  # fmt: skip
+    data, at, found = PING + SUBMIT + PING, 0, []
+    while (message := wire.CrcFrames(MAX).cut(data, at)) is not None:
+        found.append((message.id, message.command))
+        at = message.end
+    assert found == [(b"abcd", 9), (b"\0\0\0\1", 13), (b"abcd", 9)]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +132,7 @@ def test_several_messages_in_one_piece() -> None:
         (wire.CrcFrames, b"\0RES" + PING[4:]),
         (wire.CrcFrames, PING[:-1] + b"\x0a"),
         (wire.CrcFrames, PING[:8] + b"\0\0\0\0" + PING[12:]),
-        (wire.CrcFrames, b"\0REQ\0\0\0\4" + struct.pack(">I", crc32(b"abcd")) + b"abcd"),
+        (wire.CrcFrames, framed(CRC, b"abcd")),
         (wire.CrcFrames, b"\0REQ\0\0\0\0\0\0\0\0"),
         (wire.CrcFrames, b"\0REQ" + struct.pack(">II", MAX + 1, 0)),
         (wire.TextFrames, b"\0RE\0"),

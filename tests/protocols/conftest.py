@@ -1,0 +1,34 @@
+"""A server that speaks the protocol whose folder a test is in, and peers of it."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+_WORKERS: Mapping[str, Callable[[Any], Any]] = {
+    "periodic": lambda world: world.worker("f"),
+    "memodb": lambda world: world.worker("s"),
+    "eventmq": lambda world: world.worker(slots=1),
+}
+
+
+@pytest.fixture
+def world(request: pytest.FixtureRequest) -> Any:
+    return import_module(f"tests.protocols.{request.path.parent.name}.puppet").World()
+
+
+@pytest.fixture
+def client(world: Any) -> Any:
+    return world.peer()
+
+
+@pytest.fixture
+def peer(world: Any) -> Any:
+    return world.peer()
+
+
+@pytest.fixture
+def worker(request: pytest.FixtureRequest, world: Any) -> Any:
+    """One that takes a job as soon as there is one."""
+    return _WORKERS[request.path.parent.name](world)
