@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from tests.prove.hostile import RAW, Hostility, Message, tables
 from tests.support.eventmq import _command, call, encoded, handshake, said
 
-_CALL = call("a.b", "c", 1, "two")
+_CALL = call("a.b.c", 1, "two")
 _OWN_ID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|job:[0-9]+")
 
 
