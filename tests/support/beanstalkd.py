@@ -1,7 +1,5 @@
 """A small blocking beanstalkd client, written from the protocol's text and not from the server's code."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """What each command does, beyond what the comparison with the original shows (`tests/real`)."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits

@@ -1,7 +1,5 @@
 """Commands out of bytes, however they are cut."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.protocols.beanstalkd import messages as m

@@ -1,7 +1,5 @@
 """What a Gearman server says, packets and lines of text alike."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tests.support.gearman import take_packet

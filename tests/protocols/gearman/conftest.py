@@ -1,7 +1,5 @@
 """A server that speaks Gearman, and peers of it; the worker can do "f"."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.protocols.gearman.puppet import Puppet, World

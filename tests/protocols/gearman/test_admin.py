@@ -1,7 +1,5 @@
 """The text protocol, to the byte."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest

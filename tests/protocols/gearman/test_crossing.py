@@ -1,7 +1,5 @@
 """A Gearman job run by a Faktory worker, and the reverse: neither knows of the other."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Many wait for one job: nobody else waits for them, and what they are told is there once."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits

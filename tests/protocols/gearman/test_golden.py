@@ -4,8 +4,6 @@ One connection is client, worker and operator at once, so that one stream of byt
 exchange. Handles are those of a server named `box` and of the first seed.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits

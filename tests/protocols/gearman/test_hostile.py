@@ -1,7 +1,5 @@
 """Whatever comes in: nothing is raised, nothing hangs, and nobody else notices."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """Long lists: nobody else waits for them, and who does not read one takes no memory."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -1,7 +1,5 @@
 """Workers vanish, clients hang up, time runs out: no job is lost and nobody waits in vain."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What real peers were heard to say is understood however it is cut into pieces."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The next minute that five fields name, on the clocks of a zone."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 

@@ -1,7 +1,5 @@
 """GET_STATUS and GET_STATUS_UNIQUE find a job wherever it lies, and say what became of it."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest

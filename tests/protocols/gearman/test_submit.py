@@ -1,7 +1,5 @@
 """SUBMIT_*: one answer for each, in order; and when two submits are one job."""
 
-from __future__ import annotations
-
 import re
 from unittest.mock import patch
 

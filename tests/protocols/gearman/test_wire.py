@@ -1,7 +1,5 @@
 """Messages are cut out of bytes the same way however the bytes come."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """WORK_*: only the holder's word counts; each who waits hears every word and one end."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits

@@ -1,7 +1,5 @@
 """What workers can do, which job they get next, and how they are woken."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest
