@@ -42,7 +42,6 @@ class World(AnyWorld["Puppet"]):
 class Puppet(AnyPuppet, Commands):
     """One client on its link."""
 
-    world: World
     heard = AnyPuppet.bytes_heard
     send_bytes = AnyPuppet.send
 

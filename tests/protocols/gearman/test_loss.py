@@ -7,9 +7,8 @@ import pytest
 from franca.core.model import Job, State
 from franca.protocols.gearman.conversation import GRANTS_KEPT
 from franca.protocols.gearman.settings import GearmanSettings
-from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
-from tests.protocols.gearman.test_crossing import FaktoryPeer
+from tests.protocols.gearman.puppet import Puppet, World, err, res
+from tests.support.gearman import Type, Work, request
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 
@@ -38,7 +37,7 @@ def test_jobs_that_were_asked_for_at_once_and_never_left_were_never_given(turns:
     world = World(settings=GearmanSettings(job_retries=0))
     client, worker = world.connect(), world.worker("f")
     handles = [client.submit() for _ in range(200)]
-    world.engine.received(worker.link, packet(Packet.GRAB_JOB) * 200)
+    world.engine.received(worker.link, request(Type.GRAB_JOB) * 200)
     for _ in range(turns):
         world.engine.turn(world.now)
     worker.hang_up(undelivered=True)
@@ -53,19 +52,19 @@ def test_only_what_was_given_since_a_worker_last_waited_goes_back(world: World) 
     for _ in range(5):
         client.submit_bg()
     worker.grab()
-    worker.send(packet(Packet.GRAB_JOB) * 3)
+    worker.send(request(Type.GRAB_JOB) * 3)
     worker.hang_up(undelivered=True)
     assert [job.losses for job in world.broker.jobs.values()] == [1, 0, 0, 0, 0]
 
 
 def test_an_undoable_delivery_is_forgotten_when_its_job_ends(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
-    worker.send(packet(Packet.ECHO_REQ, "x")[:5])
-    rest = packet(Packet.ECHO_REQ, "x")
+    worker.send(request(Type.ECHO_REQ, "x")[:5])
+    rest = request(Type.ECHO_REQ, "x")
     for _ in range(300):
         handle = client.submit_bg()
-        ended = packet(Packet.WORK_COMPLETE, handle)
-        worker.send(rest[5:] + packet(Packet.GRAB_JOB) + ended + rest[:5])
+        ended = request(Type.WORK_COMPLETE, handle)
+        worker.send(rest[5:] + request(Type.GRAB_JOB) + ended + rest[:5])
     assert len(worker.conversation._grants) <= GRANTS_KEPT + 1
 
 
@@ -73,7 +72,7 @@ def test_a_job_that_was_heard_of_and_lost_counts_as_lost(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
     client.submit_bg()
     worker.grab()
-    worker.say(Packet.ECHO_REQ, "alive")
+    worker.say(Type.ECHO_REQ, "alive")
     worker.hang_up(undelivered=True)
     [job] = world.broker.jobs.values()
     assert job.losses == 1
@@ -90,10 +89,10 @@ def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, backgroun
         assert worker.grab_handle() == handle
         worker.hang_up()
     assert world.worker("f").grab() is None
-    assert client.take_all() == ([] if background else [res(Packet.WORK_FAIL, handle)])
-    assert len(world.dead()) == background
+    assert client.take_all() == ([] if background else [res(Type.WORK_FAIL, handle)])
+    assert len(world.jobs(State.DEAD)) == background
     if background:
-        [job] = world.dead()
+        [job] = world.jobs(State.DEAD)
         assert (job.attempt_log or [])[-1].error_kind == "WorkerLost"
 
 
@@ -107,13 +106,13 @@ def test_without_a_limit_a_job_outlives_any_number_of_workers(background: bool) 
         assert worker.grab_handle() == handle
         worker.hang_up()
         world.pass_time(100)
-    assert (client.take_all(), world.dead()) == ([], [])
+    assert (client.take_all(), world.jobs(State.DEAD)) == ([], [])
 
 
 def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, world: World) -> None:
     handle = client.submit_bg()
     worker.grab()
-    worker.say(Packet.WORK_STATUS, handle, "1", "2")
+    worker.say(Type.WORK_STATUS, handle, "1", "2")
     assert client.status(handle) == [b"1", b"1", b"1", b"2"]
     worker.hang_up()
     assert client.status(handle) == [b"1", b"0", b"0", b"0"]
@@ -129,7 +128,7 @@ def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, wor
 )
 def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str, ms: int) -> None:
     client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
+    worker.say(Type.CAN_DO_TIMEOUT, "f", said)
     handle = client.submit()
     assert worker.grab_handle() == handle
     [job] = world.broker.jobs.values()
@@ -140,30 +139,30 @@ def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str,
     assert client.status(handle)[1] == b"0"
     other = world.worker("f")
     assert other.grab_handle() == handle
-    assert worker.ask(Packet.WORK_COMPLETE, handle, "late") == NOT_FOUND
-    other.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+    assert worker.call(Type.WORK_COMPLETE, handle, "late") == NOT_FOUND
+    other.complete(handle, "r")
+    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 @pytest.mark.parametrize("said", ["0", "-5", "never", "", "9" * 30])
 def test_no_time_is_no_timeout(world: World, said: str) -> None:
     client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
+    worker.say(Type.CAN_DO_TIMEOUT, "f", said)
     handle = client.submit()
     worker.grab()
     world.pass_time(3_600_000, step=60_000)
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
+    worker.complete(handle, "r")
+    assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 def test_each_job_of_a_worker_has_its_own_time(world: World) -> None:
     client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "5000")
-    worker.say(Packet.CAN_DO, "g")
+    worker.say(Type.CAN_DO_TIMEOUT, "f", "5000")
+    worker.say(Type.CAN_DO, "g")
     slow, free = client.submit("f"), client.submit("g")
     worker.grab()
     worker.grab()
-    worker.say(Packet.PRE_SLEEP)
+    worker.say(Type.PRE_SLEEP)
     world.pass_time(7_000)
     assert client.status(slow)[1] == b"0"
     assert client.status(free)[1] == b"1"
@@ -172,24 +171,24 @@ def test_each_job_of_a_worker_has_its_own_time(world: World) -> None:
 def test_a_timeout_may_be_a_failure_as_the_document_says() -> None:
     world = World(settings=GearmanSettings(on_timeout="fail"))
     client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
+    worker.say(Type.CAN_DO_TIMEOUT, "f", "1000")
     handle = client.submit()
     worker.grab()
     world.pass_time(2_500)
-    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
-    worker.say(Packet.WORK_COMPLETE, handle, "late")
+    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
+    worker.complete(handle, "late")
     assert worker.heard() == b"", "nobody else has the job: there is nothing to complain of"
 
 
 def test_timeouts_are_unclean_ends_and_come_to_an_end() -> None:
     world = World(settings=GearmanSettings(job_retries=2))
     client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
+    worker.say(Type.CAN_DO_TIMEOUT, "f", "1000")
     handle = client.submit()
     for _ in range(3):
         assert worker.grab_handle() == handle
         world.pass_time(2_500)
-    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
 
 
 # -- who waits hangs up -----------------------------------------------------------------------------------
@@ -208,8 +207,8 @@ def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished(world: Wor
     handle = client.submit()
     worker.grab()
     client.hang_up()
-    worker.say(Packet.WORK_DATA, handle, "d")
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    worker.say(Type.WORK_DATA, handle, "d")
+    worker.complete(handle, "r")
     assert worker.heard() == b""
 
 
@@ -229,8 +228,8 @@ def test_whoever_joins_an_abandoned_job_gets_its_result(world: World) -> None:
     client.hang_up()
     late = world.connect()
     assert late.submit(unique="u") == handle
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert late.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+    worker.complete(handle, "r")
+    assert late.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 def test_a_submit_like_an_abandoned_unrun_job_is_a_new_job(client: Puppet, world: World) -> None:
@@ -256,8 +255,8 @@ def test_of_two_that_wait_the_one_that_stays_gets_the_result(world: World) -> No
     two.submit(unique="u")
     one.hang_up()
     assert worker.grab_handle() == handle
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert two.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+    worker.complete(handle, "r")
+    assert two.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 # -- crashes, where the original loses jobs -------------------------------------------------------------------
@@ -267,7 +266,7 @@ def test_of_two_that_wait_the_one_that_stays_gets_the_result(world: World) -> No
 def test_acknowledged_jobs_survive_any_unique_id(client: Puppet, world: World, unique: str) -> None:
     handles = [client.submit_bg("f", f"work {n}", unique) for n in range(5)]
     worker = world.worker("f")
-    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    worker.complete(worker.grab_handle())
     again = world.restart().worker("f")
     assert [again.grab_handle() for _ in range(4)] == handles[1:]
     assert again.grab() is None
@@ -275,7 +274,7 @@ def test_acknowledged_jobs_survive_any_unique_id(client: Puppet, world: World, u
 
 def test_an_empty_workload_survives(world: World) -> None:
     handle = world.connect().submit_bg("f", "")
-    assert world.restart().worker("f").grab() == (handle, b"f", b"")
+    assert world.restart().worker("f").grab() == Work(handle, b"f", b"")
 
 
 def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle(world: World) -> None:
@@ -284,14 +283,14 @@ def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle(world: Wo
     worker.grab()
     again = world.restart()
     assert again.connect().status(handle) == [b"1", b"0", b"0", b"0"]
-    assert again.worker("f").grab() == (handle, b"f", bytes(range(256)))
+    assert again.worker("f").grab() == Work(handle, b"f", bytes(range(256)))
 
 
 def test_priorities_and_order_survive(world: World, client: Puppet) -> None:
     for number, text in ((34, "low"), (18, "normal 1"), (18, "normal 2"), (32, "high")):
-        client.submit("f", text, number=number)
+        client.submit("f", text, kind=number)
     worker = world.restart().worker("f")
-    got = [worker.ask(Packet.GRAB_JOB).arguments[2] for _ in range(4)]
+    got = [worker.call(Type.GRAB_JOB).arguments[2] for _ in range(4)]
     assert got == [b"high", b"normal 1", b"normal 2", b"low"]
 
 
@@ -300,7 +299,7 @@ def test_a_job_that_was_joined_and_left_is_not_run_again_after_a_restart(world: 
     handle = background.submit_bg(unique="u")
     waiting.submit(unique="u")
     waiting.hang_up()
-    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    worker.complete(worker.grab_handle())
     again = world.restart()
     assert again.worker("f").grab() is None
     assert handle
@@ -322,19 +321,19 @@ class CountedDict(dict[bytes, Job]):
 @pytest.mark.parametrize("protocol", ["gearman", "faktory"])
 def test_a_lost_job_is_found_without_looking_at_the_others(world: World, protocol: str) -> None:
     worker = world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
+    worker.say(Type.CAN_DO_TIMEOUT, "f", "1000")
     if protocol == "gearman":
         client = world.connect()
         for _ in range(3):
             client.submit_bg()
     else:
-        faktory = FaktoryPeer(world)
+        faktory = world.faktory()
         for number in range(3):
-            faktory.push(jid=f"jid-000{number}")
+            faktory.push(f"jid-000{number}", queue="f")
     handles = [worker.grab_handle() for _ in range(3)]
     held = CountedDict(worker.conversation.held)
     worker.conversation.held = held
-    worker.say(Packet.WORK_COMPLETE, handles[0], "")
+    worker.complete(handles[0])
     world.pass_time(2_500)
     assert (held, held.walks, worker.conversation.foreign) == ({}, 0, {})
-    assert worker.ask(Packet.WORK_COMPLETE, handles[1], "late") == NOT_FOUND
+    assert worker.call(Type.WORK_COMPLETE, handles[1], "late") == NOT_FOUND

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from franca.protocols.gearman.wire import Packet
 from tests.protocols.gearman.puppet import World
 from tests.real.gearman.transcript import FOLDER, said
+from tests.support.gearman import Type
 
 WORKER = "A worker, and a job: "
 PATHS = sorted(FOLDER.glob("*.txt"))
@@ -46,4 +46,4 @@ def test_recorded_peers_hear_the_same_wherever_their_words_are_cut(path: Path) -
 
 
 def _has_no_error(heard: bytes) -> bool:
-    return b"\0RES" + Packet.ERROR.to_bytes(4, "big") not in heard
+    return b"\0RES" + Type.ERROR.to_bytes(4, "big") not in heard
