@@ -15,14 +15,7 @@ def client(world: World) -> Puppet:
     return world.connect()
 
 
-@pytest.fixture
-def peer(world: World) -> Puppet:
-    return world.connect()
-
-
-@pytest.fixture
-def admin(world: World) -> Puppet:
-    return world.connect()
+peer = admin = client
 
 
 @pytest.fixture

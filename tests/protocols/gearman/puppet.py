@@ -52,6 +52,13 @@ class World(AnyWorld[Any]):
         assert puppet.take() is None
         return puppet
 
+    def running(self, function: str = "f", **job: Any) -> tuple[Puppet, Puppet, bytes]:
+        """A client, a worker, and the handle of a job of the one that the other runs."""
+        client, worker = self.connect(), self.worker(function)
+        handle = client.submit(function, **job)
+        assert worker.grab_handle() == handle
+        return client, worker, handle
+
     def restart(self) -> World:
         """The server is killed; another begins with what its store was told."""
         same: dict[str, Any] = {"limits": self.limits, "now": self.now}

@@ -67,8 +67,9 @@ def test_commands_may_come_in_pieces_and_between_packets(peer: Puppet) -> None:
 # -- lists ------------------------------------------------------------------------------------------------
 
 
-def busy_world() -> tuple[World, Puppet, list[bytes]]:
-    world = World()
+@pytest.fixture
+def busy(world: World) -> list[bytes]:
+    """The handles of jobs, the second of which runs."""
     client, worker = world.connect(), world.worker("rev", "zzz")
     worker.say(Type.SET_CLIENT_ID, "w1")
     handles = [
@@ -76,20 +77,30 @@ def busy_world() -> tuple[World, Puppet, list[bytes]]:
         client.submit("rev", "3", "", Type.SUBMIT_JOB_LOW), client.submit("other", "4", "", Type.SUBMIT_JOB_BG),
     ]  # fmt: skip
     assert worker.grab_handle() == handles[1]
-    return world, world.connect(), handles
+    return handles
 
 
-def test_status() -> None:
-    _, admin, _ = busy_world()
-    assert admin.line("status") == b"rev\t3\t1\t1\nzzz\t0\t0\t1\nother\t1\t0\t0\n.\n"
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("status", b"rev\t3\t1\t1\nzzz\t0\t0\t1\nother\t1\t0\t0\n"),
+        ("prioritystatus", b"rev\t0\t1\t1\t1\nzzz\t0\t0\t0\t1\nother\t0\t1\t0\t0\n"),
+        # All connections, the newest function first.
+        ("workers", b"1 127.0.0.1 - :\n2 127.0.0.1 w1 : zzz rev\n3 127.0.0.1 - :\n"),
+        ("jobs", b"rev\ta\t-\t1\nrev\tb\t127.0.0.1:50002\t0\nrev\t\t-\t1\nother\t\t-\t0\n"),
+        ("clients", b"127.0.0.1:50001\n\trev\ta\t-\n\trev\t\t-\n127.0.0.1:50002\n127.0.0.1:50003\n"),
+        ("show unique jobs", b"a\nb\n\n\n"),
+    ],
+)  # fmt: skip
+def test_a_list(world: World, text: str, answer: bytes) -> None:
+    assert world.connect().line(text) == answer + b".\n"
 
 
-def test_prioritystatus_counts_what_is_queued() -> None:
-    world, admin, _ = busy_world()
-    expected = b"rev\t0\t1\t1\t1\nzzz\t0\t0\t0\t1\nother\t0\t1\t0\t0\n.\n"
-    assert admin.line("prioritystatus") == expected
-    later = str(world.now // 1000 + 60)
-    assert admin.call(Type.SUBMIT_JOB_EPOCH, "other", "", later, "x").type == Type.JOB_CREATED
+@pytest.mark.usefixtures("busy")
+def test_prioritystatus_counts_what_is_for_later(world: World) -> None:
+    admin = world.connect()
+    admin.submit("other", "x", "", Type.SUBMIT_JOB_EPOCH, str(world.now // 1000 + 60))
     assert b"other\t0\t2\t0\t0\n" in admin.line("prioritystatus")
 
 
@@ -115,13 +126,11 @@ def test_a_long_list_is_said_in_parts_and_delays_only_its_reader(world: World, w
     many = PIECES_A_TURN + 1
     for number in range(many):
         world.broker.queue(f"f{number}")
-        world.broker.submit(
-            NewJob(f"f{number}", "f", b"", world.service.background, origin="gearman"), world.now
-        )
+        job = NewJob(f"f{number}", "f", b"", world.service.background, origin="gearman")
+        world.broker.submit(job, world.now)
     world.run()
-    world.engine.received(admin.link, words.encode() + b"\n" + request(Type.ECHO_REQ, "behind"))
-    world.engine.received(other.link, request(Type.ECHO_REQ, "x"))
-    world.engine.turn(world.now)
+    admin.begin(words.encode() + b"\n" + request(Type.ECHO_REQ, "behind"), turns=0)
+    other.begin(request(Type.ECHO_REQ, "x"))
     assert b"".join(admin.link.out).count(b"\n") == PIECES_A_TURN
     assert b"".join(other.link.out).endswith(b"x")
     world.run()
@@ -133,47 +142,26 @@ def test_a_long_list_is_said_in_parts_and_delays_only_its_reader(world: World, w
 def test_a_list_goes_on_though_what_it_lists_changes(world: World, admin: Puppet) -> None:
     handles = [world.connect().submit() for _ in range(3)]
     with patch("franca.protocols.gearman.conversation.PIECES_A_TURN", 1):
-        world.engine.received(admin.link, b"clients\nshow jobs\n")
-        for _ in range(4):
-            world.engine.turn(world.now)
+        admin.begin(b"clients\nshow jobs\n", turns=4)
         for puppet in list(world.puppets.values())[1:3]:
             puppet.hang_up()
         world.connect().submit()
     assert admin.heard().endswith(b"%b\t0\t0\t0\n.\n" % handles[2])
 
 
-def test_workers_are_all_connections_the_newest_function_first() -> None:
-    _, admin, _ = busy_world()
-    assert admin.line("workers") == (
-        b"1 127.0.0.1 - :\n2 127.0.0.1 w1 : zzz rev\n3 127.0.0.1 - :\n.\n"
-    )
-
-
-def test_show_jobs() -> None:
-    world, admin, handles = busy_world()
-    lines = [b"%b\t0\t0\t%d\n" % pair for pair in zip(handles, (0, 1, 0, 1), strict=True)]
+def test_show_jobs(world: World, busy: list[bytes]) -> None:
+    admin = world.connect()
+    lines = [b"%b\t0\t0\t%d\n" % pair for pair in zip(busy, (0, 1, 0, 1), strict=True)]
     assert admin.line("show jobs") == b"".join(lines) + b".\n"
-    assert admin.line("show unique jobs") == b"a\nb\n\n\n.\n"
     [worker] = [p for p in world.puppets.values() if p.conversation.held]
     worker.hang_up()
-    assert handles[1] + b"\t1\t0\t1\n" in admin.line("show jobs")
+    assert busy[1] + b"\t1\t0\t1\n" in admin.line("show jobs")
 
 
-def test_an_abandoned_job_shows_as_ignored_while_it_runs(client: Puppet, worker: Puppet) -> None:
-    handle = client.submit()
-    worker.grab()
+def test_an_abandoned_job_shows_as_ignored_while_it_runs(world: World) -> None:
+    client, worker, handle = world.running()
     client.hang_up()
     assert worker.line("show jobs") == handle + b"\t0\t1\t0\n.\n"
-
-
-def test_the_perl_servers_lists() -> None:
-    _, admin, _ = busy_world()
-    assert admin.line("jobs") == (
-        b"rev\ta\t-\t1\nrev\tb\t127.0.0.1:50002\t0\nrev\t\t-\t1\nother\t\t-\t0\n.\n"
-    )
-    assert admin.line("clients") == (
-        b"127.0.0.1:50001\n\trev\ta\t-\n\trev\t\t-\n127.0.0.1:50002\n127.0.0.1:50003\n.\n"
-    )
 
 
 def test_a_list_keeps_its_lines_whatever_is_in_it(world: World) -> None:
@@ -214,9 +202,8 @@ def test_a_cancelled_job_fails_and_nobody_runs_it(world: World) -> None:
 
 
 def test_a_running_job_that_is_cancelled_may_be_finished_in_vain(world: World) -> None:
-    client, worker, admin = world.connect(), world.worker("f"), world.connect()
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = world.running()
+    admin = world.connect()
     assert admin.line(f"cancel job {handle.decode()}") == OK
     for number in (Type.WORK_DATA, Type.WORK_STATUS, Type.WORK_COMPLETE):
         worker.say(number, handle, "1", "2")
@@ -230,9 +217,7 @@ def test_a_background_job_is_cancelled_wherever_it_lies_and_stays_so() -> None:
     world = World(limits=Limits(window_jobs=4, supply_jobs=2))
     client, admin = world.connect(), world.connect()
     handles = [client.submit_bg() for _ in range(20)]
-    admin.send(
-        f"cancel job {handles[15].decode()}\ncancel job {handles[0].decode()}\nversion\n".encode()
-    )
+    admin.send(b"cancel job %b\ncancel job %b\nversion\n" % (handles[15], handles[0]))
     assert (admin.heard(), admin.waited_for_commit) == (OK + OK + b"OK 2.0.0\n", True)
     worker = world.restart().worker("f")
     left = [handle for handle in handles if handle not in (handles[0], handles[15])]
@@ -295,9 +280,8 @@ def test_names_too_long_for_any_function_are_not_remembered(client: Puppet, worl
 
 def test_a_function_that_is_called_too_long_is_not_created() -> None:
     admin = World(limits=Limits(name_bytes_max=8)).connect()
-    assert admin.line("create function " + "x" * 9) == (
-        b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
-    )
+    answer = admin.line("create function " + "x" * 9)
+    assert answer == b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
 
 
 # -- maxqueue -----------------------------------------------------------------------------------------------------
@@ -322,30 +306,24 @@ def test_a_function_takes_no_more_jobs_than_it_may_queued_and_running(world: Wor
     assert not refused(peer)
 
 
-def test_who_joins_a_job_passes_the_limit(world: World) -> None:
-    peer = world.worker("f")
-    peer.line("maxqueue f 1")
-    assert (refused(peer, unique="u"), refused(peer, unique="u")) == (False, False)
-    assert refused(peer, unique="v")
+def test_who_joins_a_job_passes_the_limit(worker: Puppet) -> None:
+    worker.line("maxqueue f 1")
+    assert [refused(worker, unique=unique) for unique in "uuv"] == [False, False, True]
 
 
-def test_each_priority_may_have_a_limit_for_the_whole_function() -> None:
-    peer = World().worker("f")
-    peer.line("maxqueue f 3 1 2")
+def test_each_priority_may_have_a_limit_for_the_whole_function(worker: Puppet) -> None:
+    worker.line("maxqueue f 3 1 2")
     for number in (Type.SUBMIT_JOB_BG, Type.SUBMIT_JOB_LOW_BG, Type.SUBMIT_JOB_HIGH_BG):
-        assert [refused(peer, number), refused(peer, number)] == [False, True]
+        assert [refused(worker, number), refused(worker, number)] == [False, True]
 
 
 @pytest.mark.parametrize(
     "reset", ["maxqueue f", "maxqueue f 0", "maxqueue f -1", "maxqueue f none"]
 )
-def test_a_limit_is_taken_away(reset: str) -> None:
-    peer = World().worker("f")
-    peer.line("maxqueue f 1")
-    refused(peer)
-    assert refused(peer)
-    assert peer.line(reset) == OK
-    assert not refused(peer)
+def test_a_limit_is_taken_away(worker: Puppet, reset: str) -> None:
+    worker.line("maxqueue f 1")
+    assert (refused(worker), refused(worker)) == (False, True)
+    assert (worker.line(reset), refused(worker)) == (OK, False)
 
 
 def test_a_limit_for_a_function_that_is_not_there_is_none(peer: Puppet) -> None:
@@ -353,12 +331,10 @@ def test_a_limit_for_a_function_that_is_not_there_is_none(peer: Puppet) -> None:
     assert [refused(peer), refused(peer)] == [False, False]
 
 
-def test_two_limits_leave_the_third_open() -> None:
-    peer = World().worker("f")
-    peer.line("maxqueue f 1 1")
-    assert [refused(peer, number) for number in (18, 18, 32, 34, 34)] == [
-        False, True, True, False, False,
-    ]  # fmt: skip
+def test_two_limits_leave_the_third_open(worker: Puppet) -> None:
+    worker.line("maxqueue f 1 1")
+    answers = [refused(worker, number) for number in (18, 18, 32, 34, 34)]
+    assert answers == [False, True, True, False, False]
 
 
 # -- who may ------------------------------------------------------------------------------------------------------
@@ -366,13 +342,8 @@ def test_two_limits_leave_the_third_open() -> None:
 
 @pytest.mark.parametrize(
     ("admin", "local", "taken"),
-    [
-        ("loopback", True, True),
-        ("loopback", False, False),
-        ("all", False, True),
-        ("off", True, False),
-    ],
-)
+    [("loopback", True, True), ("loopback", False, False), ("all", False, True), ("off", True, False)],
+)  # fmt: skip
 @pytest.mark.parametrize("text", CHANGES)
 def test_who_may_change_something(admin: str, local: bool, taken: bool, text: str) -> None:
     world = World(settings=GearmanSettings(admin=admin))

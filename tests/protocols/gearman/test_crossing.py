@@ -63,9 +63,8 @@ def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker(world: World) -> None:
     client, worker = world.connect(), world.faktory()
     handle = client.submit("f", "hello", "u")
     unit = worker.fetch_job("f")
-    assert (unit["jid"], unit["queue"], unit["jobtype"], unit["args"]) == (
-        handle.decode(), "f", "f", ["hello"],
-    )  # fmt: skip
+    told = [unit[name] for name in ("jid", "queue", "jobtype", "args")]
+    assert told == [handle.decode(), "f", "f", ["hello"]]
     assert worker.ack(handle.decode()) == OK
     assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "")]
 
@@ -118,9 +117,8 @@ def test_a_faktory_job_is_a_workload_to_a_gearman_worker(world: World) -> None:
     faktory.push("jid-0001", "hello", queue="f")
     assert worker.take() == res(Type.NOOP)
     job = worker.call(Type.GRAB_JOB_ALL)
-    handle, function, unique, workload = job.arguments
-    assert job.type == Type.JOB_ASSIGN_UNIQ
-    assert (function, unique, workload) == (b"f", b"jid-0001", b"hello")
+    handle = job.handle
+    assert job == res(Type.JOB_ASSIGN_UNIQ, handle, "f", "jid-0001", "hello")
     assert re.fullmatch(rb"H:box:[0-9]+", handle)
     assert not handle.startswith(world.service.prefix.encode())
     worker.say(Type.WORK_STATUS, handle, "1", "2")
@@ -140,8 +138,8 @@ def test_a_faktory_job_failed_by_a_gearman_worker_is_retried_as_in_faktory(world
     world.pass_time(60_000, step=1_000)
     again = worker.grab()
     assert again is not None
-    assert again[0] != handle, "each delivery has a handle of its own"
-    assert again[2] == b"[1,2]"
+    assert again.handle != handle, "each delivery has a handle of its own"
+    assert again.body == b"[1,2]"
 
 
 def test_what_faktory_keeps_of_a_job_is_no_reducer(world: World) -> None:

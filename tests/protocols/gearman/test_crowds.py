@@ -8,7 +8,6 @@ from franca.protocols.gearman import client_commands, service
 from tests.protocols.gearman.puppet import Puppet, World, err, res
 from tests.support.gearman import Type, request
 
-ECHO = request(Type.ECHO_REQ, "x")
 CROWDED = err("QUEUE_ERROR", "Too many clients wait for this job")
 
 
@@ -27,8 +26,7 @@ def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) 
     twice.submit(unique="u")
     worker = world.worker("f")
     worker.grab()
-    world.engine.received(worker.link, request(number, handle, b"d" * size))
-    world.engine.turn(world.now)
+    worker.begin(request(number, handle, b"d" * size))
     said = [piece for client in clients for piece in client.link.out]
     assert (len(said), len({id(piece) for piece in said})) == (4, 1)
     assert twice.link.bulky, "else they would be joined before they are sent"
@@ -42,20 +40,16 @@ def test_an_exception_many_wait_for_is_held_once_and_plain_to_the_others(world: 
         client.call(Type.OPTION_REQ, "exceptions")
     worker = world.worker("f")
     worker.grab()
-    world.engine.received(worker.link, request(Type.WORK_EXCEPTION, handle, b"e" * 900))
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_EXCEPTION, handle, b"e" * 900))
     assert len({id(piece) for client in clients[::2] for piece in client.link.out}) == 1
     world.run()
+    plain, loud = res(Type.WORK_FAIL, handle), res(Type.WORK_EXCEPTION, handle, b"e" * 900)
     for at, client in enumerate(clients):
-        plain = res(Type.WORK_FAIL, handle)
-        loud = res(Type.WORK_EXCEPTION, handle, b"e" * 900)
         assert client.take_all() == [plain if at % 2 else loud]
 
 
 def test_what_was_said_last_is_not_kept(world: World) -> None:
-    _, handle = crowd(world, 1)
-    worker = world.worker("f")
-    worker.grab()
+    _, worker, handle = world.running()
     worker.complete(handle, b"r" * 100_000)
     world.pass_time(100)
     assert world.service.forwarded is service.NOTHING
@@ -65,8 +59,7 @@ def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn(world: World) ->
     clients, handle = crowd(world, 70)
     worker = world.worker("f")
     worker.grab()
-    world.engine.received(worker.link, request(Type.WORK_DATA, handle, "d") * 20)
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_DATA, handle, "d") * 20)
     assert {len(client.link.out) for client in clients} == {13}, "each costs as much as five others"
     world.run()
     assert all(len(client.take_all()) == 20 for client in clients)
@@ -76,12 +69,10 @@ def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others(world: W
     clients, handle = crowd(world, 20 * HEAVY)
     worker, bystander = world.worker("f"), world.connect()
     worker.grab()
-    world.engine.received(worker.link, request(Type.WORK_DATA, handle, "d"))
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_DATA, handle, "d"))
     assert worker.link.heavy
-    for peer, said in ((worker, request(Type.WORK_COMPLETE, handle)), (bystander, ECHO)):
-        world.engine.received(peer.link, said)
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_COMPLETE, handle), turns=0)
+    bystander.begin(request(Type.ECHO_REQ, "x"))
     assert bystander.link.out
     assert [len(client.link.out) for client in clients[:2]] == [1, 1]
     world.run()
@@ -121,8 +112,7 @@ def test_one_connection_waits_for_one_job_only_so_often(world: World) -> None:
 def test_a_job_that_many_wait_for_is_more_than_one_message(world: World, message: bytes) -> None:
     crowd(world, 64 * 9)
     client = world.connect()
-    world.engine.received(client.link, message * 20)
-    world.engine.turn(world.now)
+    client.begin(message * 20)
     assert len(client.link.out) == 7
     world.run()
     assert len(client.take_all()) == 20
@@ -135,8 +125,7 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(world: Wor
     client, worker = world.connect(), world.worker("f")
     for _ in range(40):
         client.submit_bg("f", b"w" * 300_000)
-    world.engine.received(worker.link, request(Type.GRAB_JOB) * 64)
-    world.engine.turn(world.now)
+    worker.begin(request(Type.GRAB_JOB) * 64)
     assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
     heard = [message.type for message in worker.take_all()]
@@ -144,8 +133,7 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(world: Wor
 
 
 def test_echoes_end_a_share_when_as_much_waits_as_may(world: World, client: Puppet) -> None:
-    world.engine.received(client.link, request(Type.ECHO_REQ, b"x" * 300_000) * 20)
-    world.engine.turn(world.now)
+    client.begin(request(Type.ECHO_REQ, b"x" * 300_000) * 20)
     assert sum(map(len, client.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
     assert len(client.take_all()) == 20

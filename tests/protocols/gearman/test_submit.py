@@ -137,8 +137,7 @@ def test_a_function_may_be_called_anything_without_a_nul(world: World, function:
 
 
 @pytest.mark.parametrize("size", [1, 62, 63, 64])
-def test_every_byte_of_a_unique_id_counts(world: World, size: int) -> None:
-    client, worker = world.connect(), world.worker("f")
+def test_every_byte_of_a_unique_id_counts(client: Puppet, worker: Puppet, size: int) -> None:
     uniques = [b"u" * (size - 1) + b"%d" % n for n in range(10)]
     handles = [client.submit_bg(unique=unique) for unique in uniques]
     assert len(set(handles)) == 10
@@ -213,8 +212,7 @@ def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs(wor
     assert [one.take_all(), two.take_all(), three.take_all()] == [[early, end], [early, end], [end]]
 
 
-def test_who_submits_twice_hears_everything_twice(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
+def test_who_submits_twice_hears_everything_twice(client: Puppet, worker: Puppet) -> None:
     handle = client.submit(unique="u")
     assert client.submit(unique="u") == handle
     assert worker.grab_handle() == handle
@@ -224,8 +222,7 @@ def test_who_submits_twice_hears_everything_twice(world: World) -> None:
     assert client.take_all() == [status, status, end, end]
 
 
-def test_a_unique_id_is_free_again_when_its_job_has_ended(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
+def test_a_unique_id_is_free_again_when_its_job_has_ended(client: Puppet, worker: Puppet) -> None:
     handle = client.submit(unique="u")
     worker.complete(worker.grab_handle())
     client.heard()
@@ -305,8 +302,7 @@ def test_an_epoch_beyond_all_calendars_is_refused_and_not_left_unanswered(client
         assert refused == err("ARGUMENT_TOO_LARGE", "Epoch value too large")
 
 
-def test_a_job_for_later_does_not_block_those_behind_it(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
+def test_a_job_for_later_does_not_block_those_behind_it(client: Puppet, worker: Puppet) -> None:
     client.call(Type.SUBMIT_JOB_EPOCH, "f", "", str(START // 1000 + 60), "later")
     now = client.submit_bg("f", "now")
     assert worker.grab_handle() == now

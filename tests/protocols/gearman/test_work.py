@@ -232,7 +232,7 @@ def test_the_end_of_a_joined_background_job_waits_for_the_disk(world: World) -> 
 
 
 def test_a_result_without_a_separator_is_an_empty_result(run: Run) -> None:
-    run.worker.complete(run.handle)
+    run.worker.say(Type.WORK_COMPLETE, run.handle)
     assert run.client.take_all() == [res(Type.WORK_COMPLETE, run.handle, "")]
 
 
