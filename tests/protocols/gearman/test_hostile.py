@@ -2,6 +2,7 @@
 
 import struct
 import tracemalloc
+from itertools import accumulate, cycle, pairwise
 from unittest.mock import patch
 
 import pytest
@@ -14,7 +15,7 @@ from franca.protocols.gearman import wire
 from franca.protocols.gearman.wire import PacketReader
 from tests.protocols.gearman.puppet import Puppet, World, res
 from tests.protocols.gearman.test_golden import sorted_by_message
-from tests.support.gearman import Type, Work, request
+from tests.support.gearman import Type, request, said
 
 HANDLES = st.sampled_from([b"H:box:719629470698%d" % n for n in range(1, 5)])
 SMALL = st.sampled_from([b"", b"f", b"g", b"u", b"-", b"5", b"x" * 70, b"\xff\xfe", b"exceptions"])
@@ -54,31 +55,18 @@ JUNK = st.binary(max_size=30) | st.builds(
 STREAMS = st.lists(USUAL | USUAL | ENDS | PACKETS | LINES | ODD_LINES | JUNK, max_size=14)
 
 
-def peers(world: World) -> list[Puppet]:
-    return [world.connect(), world.connect()]
-
-
 def check(world: World) -> None:
     """Nothing was raised, the counts of the broker add up, and who comes now is served."""
     assert world.engine.unhandled == 0, world.engine.notices
+    leased = [job for job in world.broker.jobs.values() if job.state is State.LEASED]
+    served = world.service.conversations.values()
     for queue in world.broker.queues.values():
-        leased = [
-            j
-            for j in world.broker.jobs.values()
-            if j.queue == queue.name and j.state is State.LEASED
-        ]
-        assert queue.leased == len(leased)
-        assert queue.servers == sum(
-            queue.name in c.session.serves for c in world.service.conversations.values()
-        )
-        assert 0 <= queue.woken <= len(world.service.conversations)
-    held = [job.id for c in world.service.conversations.values() for job in c.held.values()]
-    assert sorted(held) == sorted(
-        j.id for j in world.broker.jobs.values() if j.state is State.LEASED
-    )
-    client, worker = world.connect(), world.worker("sane")
-    handle = client.submit("sane", "x")
-    assert worker.grab() == Work(handle, b"sane", b"x")
+        assert queue.leased == sum(job.queue == queue.name for job in leased)
+        assert queue.servers == sum(queue.name in each.session.serves for each in served)
+        assert 0 <= queue.woken <= len(served)
+    held = [job.id for each in served for job in each.held.values()]
+    assert sorted(held) == sorted(job.id for job in leased)
+    client, worker, handle = world.running("sane")
     worker.complete(handle, "r")
     assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
 
@@ -88,13 +76,11 @@ def check(world: World) -> None:
 def test_any_stream_from_two_peers_leaves_a_server_that_works(
     turns: list[tuple[bool, list[bytes]]], data: st.DataObject
 ) -> None:
-    world = World(
-        limits=Limits(turn_messages=4, frame_bytes_max=5_000, window_jobs=3, supply_jobs=2)
-    )
-    both = peers(world)
+    limits = Limits(turn_messages=4, frame_bytes_max=5_000, window_jobs=3, supply_jobs=2)
+    world = World(limits=limits)
+    both = [world.connect(), world.connect()]
     for which, messages in turns:
-        peer = both[which]
-        stream = b"".join(messages)
+        peer, stream = both[which], b"".join(messages)
         cut = data.draw(st.integers(0, len(stream)))
         peer.send(stream[:cut])
         world.pass_time(data.draw(st.sampled_from([0, 50, 400, 2_000])), step=200)
@@ -110,12 +96,8 @@ def test_any_stream_from_two_peers_leaves_a_server_that_works(
 @given(STREAMS, st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_cuts_in_a_stream_change_no_answer(messages: list[bytes], sizes: list[int]) -> None:
     stream = b"".join(messages)
-    pieces: list[bytes] = []
-    at = 0
-    while at < len(stream):
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append(stream[at : at + size])
-        at += size
+    ends = [*accumulate(size for size, _ in zip(cycle(sizes), stream, strict=False))]
+    pieces = [stream[begin:end] for begin, end in pairwise([0, *ends])]
     heard = []
     for parts in ([stream], pieces):
         world = World(limits=Limits(turn_messages=4, frame_bytes_max=5_000))
@@ -192,8 +174,7 @@ def test_a_large_workload_is_copied_once_when_it_is_there(world: World, peer: Pu
     tracemalloc.start()
     try:
         for piece in pieces:
-            world.engine.received(peer.link, piece)
-            world.engine.turn(world.now)
+            peer.begin(piece)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -202,47 +183,29 @@ def test_a_large_workload_is_copied_once_when_it_is_there(world: World, peer: Pu
     assert world.jobs()[0].body == b"x" * size
 
 
-def answers_in_one_turn(world: World, peer: Puppet, data: bytes, answer: bytes) -> int:
-    """How many of these answers the first turn brings; all others follow."""
-    world.engine.received(peer.link, data)
-    world.engine.turn(world.now)
-    first = b"".join(peer.link.out).count(answer)
+STATUS = b"".join(request(Type.GET_STATUS, f"H:box:719629470698{n}") for n in range(1, 21))
+AT_ANY_TIME = request(Type.SUBMIT_JOB_SCHED, "f", "", "", "", "", "", "", "x")
+GRABS = request(Type.GRAB_JOB) * 20
+FORGET = request(Type.RESET_ABILITIES) + request(Type.ECHO_REQ, "x") * 40
+
+
+@pytest.mark.parametrize(
+    ("functions", "asked", "at_once", "answers"),
+    [
+        pytest.param(0, b"status\n" * 20, 1, [Type.TEXT] * 20, id="a list"),
+        pytest.param(1, GRABS, 20, [Type.NO_JOB] * 20, id="a search"),
+        pytest.param(64 * 20, GRABS, 4, [Type.NO_JOB] * 20, id="a search of many functions"),
+        pytest.param(64 * 50, FORGET, 13, [Type.ECHO_RES] * 40, id="forgetting many functions"),
+        pytest.param(0, AT_ANY_TIME * 20, 13, [Type.JOB_CREATED] * 20, id="a time of five fields"),
+        pytest.param(0, STATUS, 0, [Type.STATUS_RES] * 20, id="what the store is asked for"),
+    ],
+)
+def test_what_takes_long_is_more_than_one_message(
+    functions: int, asked: bytes, at_once: int, answers: list[Type]
+) -> None:
+    world = World(limits=Limits(turn_messages=64))
+    peer = world.worker(*(f"f{n}" for n in range(functions)))
+    peer.begin(asked)
+    assert len(list(said(b"".join(peer.link.out)))) == at_once
     world.run()
-    return first
-
-
-def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
-    assert answers_in_one_turn(world, peer, b"status\n" * 20, b".\n") == 1
-    assert peer.heard().count(b".\n") == 20
-
-
-def test_a_search_among_thousands_of_functions_is_more_than_one_message() -> None:
-    world = World(limits=Limits(turn_messages=64))
-    for functions, searches in ((1, 20), (64 * 20, 4)):
-        peer = world.worker(*(f"f{n}" for n in range(functions)))
-        assert answers_in_one_turn(world, peer, request(9) * 20, b"\0RES") == searches
-        assert peer.take_all() == [res(10)] * 20
-
-
-def test_forgetting_thousands_of_functions_is_more_than_one_message() -> None:
-    world = World(limits=Limits(turn_messages=64))
-    peer = world.worker(*(f"f{n}" for n in range(64 * 50)))
-    forgets = request(Type.RESET_ABILITIES)
-    asked = forgets + request(Type.ECHO_REQ, "x") * 40
-    assert answers_in_one_turn(world, peer, asked, b"\0RES") == 13
-    assert peer.heard().count(b"\0RES") == 40
-
-
-def test_a_time_of_five_fields_is_more_than_one_message() -> None:
-    world = World(limits=Limits(turn_messages=64))
-    peer = world.connect()
-    asked = request(35, "f", "", "", "", "", "", "", "x") * 20
-    assert answers_in_one_turn(world, peer, asked, b"\0RES") == 13
-    assert peer.heard().count(b"\0RES") == 20
-
-
-def test_the_store_is_asked_by_one_peer_once_in_a_turn(world: World, peer: Puppet) -> None:
-    handles = [f"H:box:719629470698{n}" for n in range(1, 21)]
-    ask = b"".join(request(15, handle) for handle in handles)
-    assert answers_in_one_turn(world, peer, ask, b"\0RES") == 0
-    assert peer.heard().count(b"\0RES") == 20
+    assert [message.type for message in peer.take_all()] == answers

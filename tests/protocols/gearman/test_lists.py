@@ -65,8 +65,7 @@ def test_a_search_by_unique_id_counts_by_the_functions_it_looks_at(world: World)
     for number in range(64 * 20):
         world.broker.queue(f"f{number}")
     peer = world.connect()
-    world.engine.received(peer.link, request(Type.GET_STATUS_UNIQUE, "u") * 20)
-    world.engine.turn(world.now)
+    peer.begin(request(Type.GET_STATUS_UNIQUE, "u") * 20)
     assert len(peer.link.out) <= 4
     world.run()
     assert peer.take_all() == [res(42, "u", "0", "0", "0", "0", "0")] * 20

@@ -23,13 +23,14 @@ def test_a_lost_workers_jobs_come_back_to_the_head_in_their_old_order(world: Wor
     assert client.heard() == b""
 
 
-def test_a_job_whose_delivery_never_left_was_never_given(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit_bg()
-    worker.grab()
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_job_counts_as_lost_if_its_delivery_was_heard(world: World, heard: bool) -> None:
+    _, worker, handle = world.running(kind=Type.SUBMIT_JOB_BG)
+    if heard:
+        worker.say(Type.ECHO_REQ, "alive")
     worker.hang_up(undelivered=True)
     [job] = world.broker.jobs.values()
-    assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, 0)
+    assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, heard)
 
 
 @pytest.mark.parametrize("turns", [1, 4, 100])
@@ -37,9 +38,7 @@ def test_jobs_that_were_asked_for_at_once_and_never_left_were_never_given(turns:
     world = World(settings=GearmanSettings(job_retries=0))
     client, worker = world.connect(), world.worker("f")
     handles = [client.submit() for _ in range(200)]
-    world.engine.received(worker.link, request(Type.GRAB_JOB) * 200)
-    for _ in range(turns):
-        world.engine.turn(world.now)
+    worker.begin(request(Type.GRAB_JOB) * 200, turns)
     worker.hang_up(undelivered=True)
     assert client.take_all() == []
     other = world.worker("f")
@@ -68,16 +67,6 @@ def test_an_undoable_delivery_is_forgotten_when_its_job_ends(world: World) -> No
     assert len(worker.conversation._grants) <= GRANTS_KEPT + 1
 
 
-def test_a_job_that_was_heard_of_and_lost_counts_as_lost(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    client.submit_bg()
-    worker.grab()
-    worker.say(Type.ECHO_REQ, "alive")
-    worker.hang_up(undelivered=True)
-    [job] = world.broker.jobs.values()
-    assert job.losses == 1
-
-
 @pytest.mark.parametrize(("retries", "runs"), [(0, 1), (1, 2), (3, 4), (25, 26)])
 @pytest.mark.parametrize("background", [True, False])
 def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, background: bool) -> None:
@@ -90,10 +79,8 @@ def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, backgroun
         worker.hang_up()
     assert world.worker("f").grab() is None
     assert client.take_all() == ([] if background else [res(Type.WORK_FAIL, handle)])
-    assert len(world.jobs(State.DEAD)) == background
-    if background:
-        [job] = world.jobs(State.DEAD)
-        assert (job.attempt_log or [])[-1].error_kind == "WorkerLost"
+    reasons = [(job.attempt_log or [])[-1].error_kind for job in world.jobs(State.DEAD)]
+    assert reasons == ["WorkerLost"] * background
 
 
 @pytest.mark.parametrize("background", [True, False])
@@ -109,9 +96,8 @@ def test_without_a_limit_a_job_outlives_any_number_of_workers(background: bool) 
     assert (client.take_all(), world.jobs(State.DEAD)) == ([], [])
 
 
-def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, world: World) -> None:
-    handle = client.submit_bg()
-    worker.grab()
+def test_progress_restarts_with_a_new_worker(world: World) -> None:
+    client, worker, handle = world.running(kind=Type.SUBMIT_JOB_BG)
     worker.say(Type.WORK_STATUS, handle, "1", "2")
     assert client.status(handle) == [b"1", b"1", b"1", b"2"]
     worker.hang_up()
@@ -123,14 +109,20 @@ def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, wor
 # -- time ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("said", "ms"), [("5000", 5_000), ("3", 1_000), ("999", 1_000), ("1500", 1_500)]
-)
-def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str, ms: int) -> None:
+def timed(world: World, said: str = "1000") -> tuple[Puppet, Puppet, bytes]:
+    """A client, a worker that gives itself so much time, and the job that it runs."""
     client, worker = world.connect(), world.connect()
     worker.say(Type.CAN_DO_TIMEOUT, "f", said)
     handle = client.submit()
     assert worker.grab_handle() == handle
+    return client, worker, handle
+
+
+@pytest.mark.parametrize(
+    ("said", "ms"), [("5000", 5_000), ("3", 1_000), ("999", 1_000), ("1500", 1_500)]
+)
+def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str, ms: int) -> None:
+    client, worker, handle = timed(world, said)
     [job] = world.broker.jobs.values()
     assert job.until == world.now + ms
     world.pass_time(ms - 100)
@@ -146,34 +138,25 @@ def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str,
 
 @pytest.mark.parametrize("said", ["0", "-5", "never", "", "9" * 30])
 def test_no_time_is_no_timeout(world: World, said: str) -> None:
-    client, worker = world.connect(), world.connect()
-    worker.say(Type.CAN_DO_TIMEOUT, "f", said)
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = timed(world, said)
     world.pass_time(3_600_000, step=60_000)
     worker.complete(handle, "r")
     assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 def test_each_job_of_a_worker_has_its_own_time(world: World) -> None:
-    client, worker = world.connect(), world.connect()
-    worker.say(Type.CAN_DO_TIMEOUT, "f", "5000")
-    worker.say(Type.CAN_DO, "g")
-    slow, free = client.submit("f"), client.submit("g")
-    worker.grab()
-    worker.grab()
+    client, worker, slow = timed(world, "5000")
+    worker.can_do("g")
+    free = client.submit("g")
+    assert worker.grab_handle() == free
     worker.say(Type.PRE_SLEEP)
     world.pass_time(7_000)
-    assert client.status(slow)[1] == b"0"
-    assert client.status(free)[1] == b"1"
+    assert (client.status(slow)[1], client.status(free)[1]) == (b"0", b"1")
 
 
 def test_a_timeout_may_be_a_failure_as_the_document_says() -> None:
     world = World(settings=GearmanSettings(on_timeout="fail"))
-    client, worker = world.connect(), world.connect()
-    worker.say(Type.CAN_DO_TIMEOUT, "f", "1000")
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = timed(world)
     world.pass_time(2_500)
     assert client.take_all() == [res(Type.WORK_FAIL, handle)]
     worker.complete(handle, "late")
@@ -182,12 +165,11 @@ def test_a_timeout_may_be_a_failure_as_the_document_says() -> None:
 
 def test_timeouts_are_unclean_ends_and_come_to_an_end() -> None:
     world = World(settings=GearmanSettings(job_retries=2))
-    client, worker = world.connect(), world.connect()
-    worker.say(Type.CAN_DO_TIMEOUT, "f", "1000")
-    handle = client.submit()
-    for _ in range(3):
-        assert worker.grab_handle() == handle
+    client, worker, handle = timed(world)
+    for _ in range(2):
         world.pass_time(2_500)
+        assert worker.grab_handle() == handle
+    world.pass_time(2_500)
     assert client.take_all() == [res(Type.WORK_FAIL, handle)]
 
 
@@ -203,9 +185,7 @@ def test_a_job_that_nobody_waits_for_any_more_is_gone_from_the_queue(world: Worl
 
 
 def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = world.running()
     client.hang_up()
     worker.say(Type.WORK_DATA, handle, "d")
     worker.complete(handle, "r")
@@ -213,18 +193,14 @@ def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished(world: Wor
 
 
 def test_a_running_job_that_nobody_waits_for_is_not_run_again(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    client.submit()
-    worker.grab()
+    client, worker, _ = world.running()
     client.hang_up()
     worker.hang_up()
     assert world.worker("f").grab() is None
 
 
 def test_whoever_joins_an_abandoned_job_gets_its_result(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit(unique="u")
-    worker.grab()
+    client, worker, handle = world.running(unique="u")
     client.hang_up()
     late = world.connect()
     assert late.submit(unique="u") == handle
@@ -278,9 +254,7 @@ def test_an_empty_workload_survives(world: World) -> None:
 
 
 def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit_bg("f", bytes(range(256)))
-    worker.grab()
+    _, _, handle = world.running(body=bytes(range(256)), kind=Type.SUBMIT_JOB_BG)
     again = world.restart()
     assert again.connect().status(handle) == [b"1", b"0", b"0", b"0"]
     assert again.worker("f").grab() == Work(handle, b"f", bytes(range(256)))
@@ -296,13 +270,11 @@ def test_priorities_and_order_survive(world: World, client: Puppet) -> None:
 
 def test_a_job_that_was_joined_and_left_is_not_run_again_after_a_restart(world: World) -> None:
     background, waiting, worker = world.connect(), world.connect(), world.worker("f")
-    handle = background.submit_bg(unique="u")
+    background.submit_bg(unique="u")
     waiting.submit(unique="u")
     waiting.hang_up()
     worker.complete(worker.grab_handle())
-    again = world.restart()
-    assert again.worker("f").grab() is None
-    assert handle
+    assert world.restart().worker("f").grab() is None
 
 
 # -- many at once ------------------------------------------------------------------------------------------
@@ -320,15 +292,12 @@ class CountedDict(dict[bytes, Job]):
 
 @pytest.mark.parametrize("protocol", ["gearman", "faktory"])
 def test_a_lost_job_is_found_without_looking_at_the_others(world: World, protocol: str) -> None:
-    worker = world.connect()
-    worker.say(Type.CAN_DO_TIMEOUT, "f", "1000")
-    if protocol == "gearman":
-        client = world.connect()
-        for _ in range(3):
+    worker = world.connect().can_do("f", timeout_ms=1_000)
+    client, faktory = world.connect(), world.faktory()
+    for number in range(3):
+        if protocol == "gearman":
             client.submit_bg()
-    else:
-        faktory = world.faktory()
-        for number in range(3):
+        else:
             faktory.push(f"jid-000{number}", queue="f")
     handles = [worker.grab_handle() for _ in range(3)]
     held = CountedDict(worker.conversation.held)

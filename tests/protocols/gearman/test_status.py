@@ -48,10 +48,9 @@ def test_the_status_of_a_job_from_its_submit_to_its_end(
     ],
 )  # fmt: skip
 def test_numbers_are_told_as_they_were_sent_and_other_things_as_the_original_keeps_them(
-    client: Puppet, worker: Puppet, said: str, kept: str
+    world: World, said: str, kept: str
 ) -> None:
-    handle = client.submit_bg()
-    worker.grab()
+    client, worker, handle = world.running(kind=Type.SUBMIT_JOB_BG)
     worker.say(Type.WORK_STATUS, handle, said, said)
     assert client.status(handle)[2:] == [kept.encode()] * 2
 
@@ -71,8 +70,7 @@ def test_a_name_of_a_megabyte_is_unknown_and_answered(client: Puppet, number: in
 @pytest.mark.parametrize("number", [Type.GET_STATUS, Type.GET_STATUS_UNIQUE])
 def test_a_long_name_is_answered_and_held_once(client: Puppet, world: World, number: int) -> None:
     name = b"x" * 1_000_000
-    world.engine.received(client.link, request(number, name))
-    world.engine.turn(world.now)
+    client.begin(request(number, name))
     held = [piece for piece in client.link.out if len(piece) >= len(name)]
     assert held == [name], "nothing was put in front of a copy of it"
     assert (client.conversation.task, client.conversation.holding) == (None, False)
@@ -91,10 +89,8 @@ def test_jobs_in_the_store_are_found_and_what_is_asked_behind_waits_its_turn() -
     world = World(limits=SMALL)
     client = world.connect()
     handles = [client.submit_bg() for _ in range(20)]
-    client.send(
-        b"".join(request(Type.GET_STATUS, handle) for handle in handles)
-        + request(Type.ECHO_REQ, "last")
-    )
+    asked = b"".join(request(Type.GET_STATUS, handle) for handle in handles)
+    client.send(asked + request(Type.ECHO_REQ, "last"))
     answers = [res(Type.STATUS_RES, handle, *QUEUED) for handle in handles]
     assert client.take_all() == [*answers, res(Type.ECHO_RES, "last")]
 
@@ -103,8 +99,7 @@ def test_a_peer_that_leaves_while_the_store_is_asked_harms_nobody() -> None:
     world = World(limits=SMALL)
     client, other = world.connect(), world.connect()
     handles = [client.submit_bg() for _ in range(20)]
-    world.engine.received(client.link, request(Type.GET_STATUS, handles[-1]))
-    world.engine.turn(world.now)
+    client.begin(request(Type.GET_STATUS, handles[-1]))
     assert client.conversation.holding
     client.hang_up()
     assert other.status(handles[-1]) == QUEUED
@@ -179,52 +174,47 @@ def test_a_job_of_another_protocol_is_not_ours_to_tell(world: World) -> None:
 # -- by the unique id ----------------------------------------------------------------------------------
 
 
-def by_unique(peer: Puppet, unique: str | bytes) -> list[bytes]:
+def by_unique(peer: Puppet, unique: bytes) -> list[bytes]:
     message = peer.call(Type.GET_STATUS_UNIQUE, unique)
-    assert message.type == Type.STATUS_RES_UNIQUE
+    assert (message.type, message.arguments[0]) == (Type.STATUS_RES_UNIQUE, unique)
     return message.arguments[1:]
 
 
 def test_a_job_is_found_by_its_unique_id_with_the_number_of_those_who_wait(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
-    assert by_unique(client, "u") == [*UNKNOWN, b"0"]
+    assert by_unique(client, b"u") == [*UNKNOWN, b"0"]
     handle = client.submit_bg(unique="u")
-    assert by_unique(client, "u") == [*QUEUED, b"0"]
+    assert by_unique(client, b"u") == [*QUEUED, b"0"]
     client.submit(unique="u")
     client.submit(unique="u")
     worker.grab()
     worker.say(Type.WORK_STATUS, handle, "1", "4")
     client.heard()
-    assert by_unique(client, "u") == [b"1", b"1", b"1", b"4", b"2"]
+    assert by_unique(client, b"u") == [b"1", b"1", b"1", b"4", b"2"]
     worker.complete(handle)
     client.heard()
-    assert by_unique(client, "u") == [*UNKNOWN, b"0"]
-
-
-def test_the_answer_begins_with_the_unique_id(client: Puppet) -> None:
-    client.submit_bg(unique=b"\xffu")
-    answer = client.call(Type.GET_STATUS_UNIQUE, b"\xffu")
-    assert answer == res(Type.STATUS_RES_UNIQUE, b"\xffu", "1", "0", "0", "0", "0")
+    assert by_unique(client, b"u") == [*UNKNOWN, b"0"]
 
 
 def test_a_unique_id_is_found_in_the_tail() -> None:
     client = World(limits=SMALL).connect()
     for number in range(20):
         client.submit_bg(unique=f"u{number}")
-    assert by_unique(client, "u19") == [*QUEUED, b"0"]
+    assert by_unique(client, b"u19") == [*QUEUED, b"0"]
 
 
-@pytest.mark.parametrize("unique", ["-", "", "u" * 65, "u" * 10_000])
-def test_what_is_no_unique_id_finds_nothing(client: Puppet, unique: str) -> None:
+@pytest.mark.parametrize("unique", [b"-", b"", b"u" * 65, b"u" * 10_000])
+def test_what_is_no_unique_id_finds_nothing(client: Puppet, unique: bytes) -> None:
     client.submit_bg("f", "work", "-")
     client.submit_bg("f", "")
     assert by_unique(client, unique) == [*UNKNOWN, b"0"]
 
 
-def test_a_unique_id_of_64_bytes_is_found_by_all_of_them(client: Puppet) -> None:
-    client.submit_bg(unique="u" * 64)
-    assert by_unique(client, "u" * 64) == [*QUEUED, b"0"]
-    assert by_unique(client, "u" * 63) == [*UNKNOWN, b"0"]
+@pytest.mark.parametrize("unique", [b"u" * 64, b"\xffu"])
+def test_a_unique_id_is_found_by_all_of_its_bytes(client: Puppet, unique: bytes) -> None:
+    client.submit_bg(unique=unique)
+    assert by_unique(client, unique) == [*QUEUED, b"0"]
+    assert by_unique(client, unique[:-1]) == [*UNKNOWN, b"0"]
 
 
 def test_a_search_among_many_functions_takes_more_than_one_turn(world: World) -> None:
@@ -233,9 +223,7 @@ def test_a_search_among_many_functions_takes_more_than_one_turn(world: World) ->
         world.broker.queue(f"g{number}")
     client.submit_bg("last", unique="u")
     asked = request(Type.GET_STATUS_UNIQUE, "u") + request(Type.ECHO_REQ, "behind")
-    world.engine.received(client.link, asked)
-    for _ in range(2):
-        world.engine.turn(world.now)
-        assert client.link.out == []
+    client.begin(asked, turns=2)
+    assert client.link.out == []
     assert other.call(Type.ECHO_REQ, "x") == res(Type.ECHO_RES, "x")
     assert [message.type for message in client.take_all()] == [42, 17]

@@ -47,7 +47,7 @@ def test_a_background_job_is_given_out_once_the_store_has_it(world: World) -> No
     worker.waited_for_commit = False
     worker.grab_handle()
     assert not worker.waited_for_commit
-    world.engine.received(client.link, request(Type.SUBMIT_JOB_BG, "f", "", "x"))
+    client.begin(request(Type.SUBMIT_JOB_BG, "f", "", "x"), turns=0)
     worker.say(Type.GRAB_JOB)
     assert worker.waited_for_commit
 
@@ -74,12 +74,11 @@ def test_handles_of_another_run_are_others(world: World) -> None:
 
 
 def test_submits_are_answered_in_order_also_those_that_are_refused(client: Puppet) -> None:
-    client.send(
-        request(Type.SUBMIT_JOB_BG, "f", "", "1") + request(Type.SUBMIT_JOB, "f", "u" * 65, "2")
-        + request(Type.SUBMIT_JOB, "f", "", "3") + request(Type.SUBMIT_JOB_BG, "f", "", "4")
-    )  # fmt: skip
-    numbers = [message.type for message in client.take_all()]
-    assert numbers == [Type.JOB_CREATED, Type.ERROR, Type.JOB_CREATED, Type.JOB_CREATED]
+    for kind, unique in ((18, ""), (7, "u" * 65), (7, ""), (18, "")):
+        client.begin(request(kind, "f", unique, "x"), turns=0)
+    client.world.run()
+    answers = [message.type for message in client.take_all()]
+    assert answers == [Type.JOB_CREATED, Type.ERROR, Type.JOB_CREATED, Type.JOB_CREATED]
 
 
 def test_nothing_about_a_job_overtakes_its_handle(world: World) -> None:
@@ -106,9 +105,8 @@ def test_a_packet_with_too_few_arguments_is_refused_and_swallows_nothing(
     world: World, client: Puppet, number: int, body: bytes
 ) -> None:
     client.send(request(number, body) + request(Type.ECHO_REQ, "still here"))
-    assert client.take_all() == [
-        err("INVALID_PACKET", "The packet has too few arguments"), res(Type.ECHO_RES, "still here"),
-    ]  # fmt: skip
+    too_few = err("INVALID_PACKET", "The packet has too few arguments")
+    assert client.take_all() == [too_few, res(Type.ECHO_RES, "still here")]
     assert not world.broker.jobs
 
 
@@ -127,10 +125,9 @@ def test_a_function_may_be_called_anything_without_a_nul(world: World, function:
     worker, client = world.connect(), world.connect()
     worker.say(Type.CAN_DO, function)
     worker.say(Type.PRE_SLEEP)
-    created = client.call(Type.SUBMIT_JOB, function, "u", "x")
+    handle = client.submit(function, "x", "u")
     assert worker.take() == res(Type.NOOP)
-    assert worker.call(Type.GRAB_JOB) == res(Type.JOB_ASSIGN, created.body, function, "x")
-    assert worker.call(Type.GRAB_JOB) == res(Type.NO_JOB)
+    assert (worker.grab(), worker.grab()) == (Work(handle, function, b"x"), None)
 
 
 # -- limits ----------------------------------------------------------------------------------------------
@@ -167,12 +164,11 @@ def test_no_more_may_wait_for_one_job_than_can_be_told_in_one_turn(world: World)
 
 def test_names_and_bodies_beyond_the_limits_are_refused_and_the_connection_stays() -> None:
     client = World(limits=Limits(name_bytes_max=8, body_bytes_max=16)).connect()
-    assert client.call(Type.SUBMIT_JOB, "f" * 9, "", "x") == err(
-        "ARGUMENT_TOO_LARGE", "Function name too large"
-    )
-    assert client.call(Type.SUBMIT_JOB_BG, "f", "", "x" * 17) == err(
-        "ARGUMENT_TOO_LARGE", "Workload too large"
-    )
+    name, workload = "Function name too large", "Workload too large"
+    too_long = client.call(Type.SUBMIT_JOB, "f" * 9, "", "x")
+    assert too_long == err("ARGUMENT_TOO_LARGE", name)
+    too_large = client.call(Type.SUBMIT_JOB_BG, "f", "", "x" * 17)
+    assert too_large == err("ARGUMENT_TOO_LARGE", workload)
     client.submit("f" * 8, "x" * 16)
 
 
@@ -229,11 +225,8 @@ def test_a_unique_id_is_free_again_when_its_job_has_ended(client: Puppet, worker
     assert client.submit(unique="u") != handle
 
 
-def test_another_function_is_another_job(client: Puppet) -> None:
+def test_another_function_or_no_unique_id_is_another_job(client: Puppet) -> None:
     assert client.submit("f", unique="u") != client.submit("g", unique="u")
-
-
-def test_no_unique_id_is_never_the_same_job(client: Puppet) -> None:
     assert client.submit() != client.submit()
 
 
@@ -276,24 +269,29 @@ def test_a_background_submit_of_a_waited_for_job_outlives_who_waits(world: World
 # -- for later -----------------------------------------------------------------------------------------------
 
 
+def submit_later(client: Puppet) -> bytes:
+    """Submit a job for a minute from the start."""
+    return client.submit("f", "x", "u", Type.SUBMIT_JOB_EPOCH, str(START // 1000 + 60))
+
+
 def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper(world: World) -> None:
     client, worker = world.connect(), world.sleeper("f")
-    created = client.call(Type.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
-    assert (created.type, client.waited_for_commit) == (Type.JOB_CREATED, True)
-    assert client.status(created.body) == [b"1", b"0", b"0", b"0"]
+    handle = submit_later(client)
+    assert client.waited_for_commit
+    assert client.status(handle) == [b"1", b"0", b"0", b"0"]
     assert client.line("status") == b"f\t1\t0\t1\n.\n"
     world.pass_time(59_900)
     assert worker.take() is None
     world.pass_time(200)
     assert worker.take() == res(Type.NOOP)
-    assert worker.grab() == Work(created.body, b"f", b"x")
+    assert worker.grab() == Work(handle, b"f", b"x")
 
 
 @pytest.mark.parametrize("epoch", ["0", "", "soon", "1", "-5"])
 def test_an_epoch_in_the_past_or_none_at_all_is_now(world: World, epoch: str) -> None:
     client, worker = world.connect(), world.worker("f")
-    created = client.call(Type.SUBMIT_JOB_EPOCH, "f", "", epoch, "x")
-    assert worker.grab_handle() == created.body
+    handle = client.submit("f", "x", "", Type.SUBMIT_JOB_EPOCH, epoch)
+    assert worker.grab_handle() == handle
 
 
 def test_an_epoch_beyond_all_calendars_is_refused_and_not_left_unanswered(client: Puppet) -> None:
@@ -303,37 +301,37 @@ def test_an_epoch_beyond_all_calendars_is_refused_and_not_left_unanswered(client
 
 
 def test_a_job_for_later_does_not_block_those_behind_it(client: Puppet, worker: Puppet) -> None:
-    client.call(Type.SUBMIT_JOB_EPOCH, "f", "", str(START // 1000 + 60), "later")
+    submit_later(client)
     now = client.submit_bg("f", "now")
     assert worker.grab_handle() == now
     assert worker.grab() is None
 
 
 def test_a_submit_joins_a_job_for_later(client: Puppet) -> None:
-    created = client.call(Type.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
-    assert client.submit(unique="u") == created.body
+    assert submit_later(client) == client.submit(unique="u")
 
 
 def test_a_job_for_later_survives_a_restart_with_its_handle_and_its_time(world: World) -> None:
-    created = world.connect().call(Type.SUBMIT_JOB_EPOCH, "f", "u", str(START // 1000 + 60), "x")
+    handle = submit_later(world.connect())
     again = world.restart()
     worker = again.worker("f")
     assert worker.grab() is None
     again.pass_time(60_100)
-    assert worker.grab_handle() == created.body
+    assert worker.grab_handle() == handle
 
 
 def test_a_scheduled_job_runs_once_at_the_next_minute_that_matches(world: World) -> None:
     client, worker = world.connect(), world.sleeper("f")
     # 14:13:20 on a Monday; the next Monday at 14:15 is today.
-    created = client.call(Type.SUBMIT_JOB_SCHED, "f", "u", "15", "14", "*", "", "0", "x\0y")
-    assert (created.type, client.waited_for_commit) == (Type.JOB_CREATED, True)
+    fields = ("15", "14", "*", "", "0")
+    handle = client.submit("f", "x\0y", "u", Type.SUBMIT_JOB_SCHED, *fields)
+    assert client.waited_for_commit
     world.pass_time(99_900)
     assert worker.take() is None
     world.pass_time(200)
     assert worker.take() == res(Type.NOOP)
-    assert worker.grab() == Work(created.body, b"f", b"x\0y")
-    worker.complete(created.body)
+    assert worker.grab() == Work(handle, b"f", b"x\0y")
+    worker.complete(handle)
     assert not world.broker.jobs
 
 
@@ -349,26 +347,25 @@ def test_a_time_that_never_comes_is_refused(field: int) -> None:
 
 
 @pytest.mark.parametrize("number", [Type.SUBMIT_REDUCE_JOB, Type.SUBMIT_REDUCE_JOB_BACKGROUND])
-def test_a_reducer_is_told_to_who_asks_for_all(client: Puppet, world: World, number: int) -> None:
-    answers = []
-    for grab in (Type.GRAB_JOB_ALL, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB):
-        handle = client.call(number, "f", "u", "sum", "unused", "a\0b").body
-        worker = world.worker("f")
-        answers.append(worker.call(grab) == {
-            Type.GRAB_JOB_ALL: res(Type.JOB_ASSIGN_ALL, handle, "f", "u", "sum", "a\0b"),
-            Type.GRAB_JOB_UNIQ: res(Type.JOB_ASSIGN_UNIQ, handle, "f", "u", "a\0b"),
-            Type.GRAB_JOB: res(Type.JOB_ASSIGN, handle, "f", "a\0b"),
-        }[grab])  # fmt: skip
-        worker.complete(handle)
-        client.heard()
-    assert answers == [True] * 3
+@pytest.mark.parametrize(
+    ("grab", "told"),
+    [
+        (Type.GRAB_JOB_ALL, (Type.JOB_ASSIGN_ALL, "f", "u", "sum", "a\0b")),
+        (Type.GRAB_JOB_UNIQ, (Type.JOB_ASSIGN_UNIQ, "f", "u", "a\0b")),
+        (Type.GRAB_JOB, (Type.JOB_ASSIGN, "f", "a\0b")),
+    ],
+)
+def test_a_reducer_is_told_to_who_asks_for_all(
+    client: Puppet, worker: Puppet, number: int, grab: Type, told: tuple[Type, str]
+) -> None:
+    handle = client.submit("f", "a\0b", "u", number, "sum", "unused")
+    assert worker.call(grab) == res(told[0], handle, *told[1:])
 
 
 def test_a_reducer_survives_a_restart(world: World, client: Puppet) -> None:
-    handle = client.call(Type.SUBMIT_REDUCE_JOB_BACKGROUND, "f", "u", "sum", "", "x").body
-    assert world.restart().worker("f").call(Type.GRAB_JOB_ALL) == res(
-        Type.JOB_ASSIGN_ALL, handle, "f", "u", "sum", "x"
-    )
+    handle = client.submit("f", "x", "u", Type.SUBMIT_REDUCE_JOB_BACKGROUND, "sum", "")
+    work = world.restart().worker("f").grab(Type.GRAB_JOB_ALL)
+    assert work == Work(handle, b"f", b"x", b"u", b"sum")
 
 
 def test_a_reducer_of_more_than_64_bytes_is_refused_in_the_originals_words() -> None:
