@@ -1,4 +1,4 @@
-"""A small blocking beanstalkd client, written from the protocol's text and not from the server's code."""
+"""A small beanstalkd client, written from the protocol's text and not from the server's code."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -6,7 +6,6 @@ from random import Random
 from typing import NamedTuple
 
 from tests.support import peer
-from tests.support.connection import Connection
 from tests.support.peer import Answer, Behaviour, Done, Grant, Offer, Unexpected
 
 _COUNTED = (b"RESERVED", b"FOUND", b"OK")
@@ -54,24 +53,6 @@ def said(data: bytes) -> Iterator[bytes]:
 def put(body: bytes, pri: int = 1024, delay: int = 0, ttr: int = _TTR_S) -> bytes:
     """The bytes of a `put`."""
     return b"put %d %d %d %d\r\n%b\r\n" % (pri, delay, ttr, len(body), body)
-
-
-class Beanstalkd(Connection[Reply]):
-    """One connection."""
-
-    def ask(self, command: str | bytes) -> Reply:
-        """Send a command, with its CRLF if it is text; its reply."""
-        self.send_bytes(command.encode() + b"\r\n" if isinstance(command, str) else command)
-        return self.read()
-
-    def cut(self) -> Reply | None:
-        return take_reply(self._unread)
-
-    def put(self, body: bytes, pri: int = 1024, delay: int = 0, ttr: int = _TTR_S) -> int:
-        """Put a job; its id."""
-        word, job_id = self.ask(put(body, pri, delay, ttr)).words
-        assert word == b"INSERTED", word
-        return int(job_id)
 
 
 # -- in common words -------------------------------------------------------------------------------

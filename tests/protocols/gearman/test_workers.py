@@ -1,5 +1,6 @@
 """What workers can do, which job they get next, and how they are woken."""
 
+from itertools import product
 from unittest.mock import patch
 
 import pytest
@@ -17,21 +18,17 @@ NO_JOB = res(Type.NO_JOB)
 
 
 def workloads(worker: Puppet, count: int) -> list[bytes]:
-    jobs = [worker.grab() for _ in range(count)]
-    return [job[2] for job in jobs if job is not None]
+    return [job.body for _ in range(count) if (job := worker.grab()) is not None]
 
 
 # -- asking ------------------------------------------------------------------------------------------
 
 
-def test_there_is_no_job_for_who_can_do_nothing(world: World) -> None:
-    world.connect().submit_bg()
-    assert world.connect().call(Type.GRAB_JOB) == NO_JOB
-
-
 @pytest.mark.parametrize("grab", [Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL])
-def test_no_job_is_said_at_once(grab: int) -> None:
-    assert World().worker("f").call(grab) == NO_JOB
+def test_no_job_is_said_at_once_and_to_who_can_do_nothing(world: World, grab: int) -> None:
+    assert world.worker("f").call(grab) == NO_JOB
+    world.connect().submit_bg()
+    assert world.connect().call(grab) == NO_JOB
 
 
 def test_the_three_ways_to_be_given_a_job(client: Puppet, worker: Puppet) -> None:
@@ -55,10 +52,8 @@ def test_priority_comes_before_function_and_first_in_before_last_in(world: World
         for number, name in ((34, "low"), (18, "normal"), (32, "high")):
             for which in (1, 2):
                 client.submit(function, f"{name} {function}{which}", kind=number)
-    got = [text.decode() for text in workloads(worker, 12)]
-    assert got == [
-        f"{name} {job}" for name in ("high", "normal", "low") for job in ("a1", "b1", "a2", "b2")
-    ]
+    order = product(("high", "normal", "low"), ("a1", "b1", "a2", "b2"))
+    assert workloads(worker, 12) == [f"{name} {job}".encode() for name, job in order]
 
 
 def test_functions_take_turns_inside_one_priority(world: World) -> None:
@@ -72,9 +67,9 @@ def test_functions_take_turns_inside_one_priority(world: World) -> None:
 def test_a_crowd_of_jobs_comes_in_order_out_of_the_store() -> None:
     world = World(limits=Limits(window_jobs=8, supply_jobs=4))
     client = world.connect()
-    client.send(b"".join(request(Type.SUBMIT_JOB_BG, "f", "", str(n)) for n in range(100)))
-    worker = world.worker("f")
-    assert workloads(worker, 100) == [b"%d" % n for n in range(100)]
+    for number in range(100):
+        client.submit_bg("f", str(number))
+    assert workloads(world.worker("f"), 100) == [b"%d" % number for number in range(100)]
 
 
 # -- what a worker can do -----------------------------------------------------------------------------
@@ -196,9 +191,7 @@ def test_another_is_woken_in_place_of_one_that_is_gone(world: World, client: Pup
 
 
 def test_a_job_that_comes_back_wakes_a_sleeper(world: World) -> None:
-    client, holder = world.connect(), world.worker("f")
-    handle = client.submit()
-    holder.grab()
+    _, holder, handle = world.running()
     sleeper = world.sleeper("f")
     holder.hang_up()
     assert sleeper.take() == NOOP
@@ -344,8 +337,7 @@ def test_a_function_for_which_there_is_no_room_is_refused_and_nothing_has_change
     assert worker.line("create function g").startswith(b"ERR TOO_MANY_FUNCTIONS")
     assert worker.line("status") == b"f\t0\t0\t1\n.\n"
     assert list(worker.conversation.functions) == [b"f"]
-    handle = worker.submit("f")
-    assert worker.grab_handle() == handle
+    assert worker.submit("f") == worker.grab_handle()
     worker.hang_up()
     assert world.service.abilities_bytes == 0
 
