@@ -71,7 +71,7 @@ def check(world: World) -> None:
     assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), STREAMS), max_size=6), st.data())
 def test_any_stream_from_two_peers_leaves_a_server_that_works(
     turns: list[tuple[bool, list[bytes]]], data: st.DataObject
