@@ -198,11 +198,12 @@ def take_reply(unread: bytearray) -> Reply | None:
     raw = next(take_replies(unread), None)
     if raw is None:
         return None
-    line, body = raw[:-2].split(b"\r\n", 1) if b"\r\n" in raw[:-2] else (raw[:-2], None)
+    line, end, body = raw[:-2].partition(b"\r\n")
     if line[:1] not in (b"+", b"-", b"$") or not raw.endswith(b"\r\n"):
         raise ValueError(f"not a reply: {raw[:80]!r}")
-    kind = chr(line[0])
-    return Reply(kind, body if kind == "$" else line[1:])
+    if line[:1] == b"$":
+        return Reply("$", body if end else None)
+    return Reply(chr(line[0]), line[1:])
 
 
 def job_in(reply: Reply) -> JobDict | None:

@@ -100,6 +100,13 @@ def request(kind: int, *arguments: Text) -> bytes:
     return _HEADER.pack(b"\0REQ", kind, len(body)) + body
 
 
+def ability(function: str, timeout_ms: float = 0) -> bytes:
+    """A worker can do this, perhaps in a time that it gives itself."""
+    if timeout_ms:
+        return request(Type.CAN_DO_TIMEOUT, function, f"{timeout_ms:.0f}")
+    return request(Type.CAN_DO, function)
+
+
 def take_packet(unread: bytearray) -> Packet | None:
     """Take a whole packet or line of the server's off the front; None until it is there."""
     if unread and unread[0]:
@@ -173,10 +180,7 @@ class Commands(ABC):
 
     def can_do(self, *functions: str, timeout_ms: int = 0) -> Self:
         for function in functions:
-            if timeout_ms:
-                self.say(Type.CAN_DO_TIMEOUT, function, str(timeout_ms))
-            else:
-                self.say(Type.CAN_DO, function)
+            self.send_bytes(ability(function, timeout_ms))
         return self
 
     def grab(self, kind: Type = Type.GRAB_JOB) -> Work | None:
@@ -243,11 +247,11 @@ class Gearman(Connection[Packet], Commands):
         self.set_timeout(seconds)
         try:
             self.wait_for(Type.NOOP)
+            return True
         except TimeoutError:
             return False
         finally:
             self.set_timeout(before or 0)
-        return True
 
     def next_job(self, seconds: float, kind: Type = Type.GRAB_JOB) -> Work | None:
         """Grab, sleep, grab, as workers do; None if nothing came in time."""
@@ -290,13 +294,9 @@ class Peer(peer.Peer):
 
     def _can_do(self) -> None:
         for queue in self.queues:
-            if self.variant in TIMES:
-                limit = b"%d" % (TIMES[self.variant] * 1_000)
-                self._send(Type.CAN_DO_TIMEOUT, queue.encode(), limit)
-            else:
-                self._send(Type.CAN_DO, queue.encode())
+            self.say(ability(queue, 1_000 * TIMES.get(self.variant, 0)))
 
-    def _send(self, kind: Type, *arguments: bytes) -> None:
+    def _send(self, kind: Type, *arguments: Text) -> None:
         self.say(request(kind, *arguments))
 
     def cut(self) -> Packet | None:
@@ -309,14 +309,8 @@ class Peer(peer.Peer):
                 if offer.waits:
                     self._waiting[packet.body].append(offer)
                 yield peer.Accepted(offer, packet.body.decode())
-            case Type.WORK_COMPLETE | Type.WORK_FAIL:
-                offer = self._waiting_for(packet)
-                self._waiting[packet.handle].remove(offer)
-                yield peer.Result(offer, packet.data, packet.type is Type.WORK_FAIL)
-            case Type.WORK_DATA | Type.WORK_STATUS:
-                offer = self._waiting_for(packet)
-                if packet.type is Type.WORK_DATA:
-                    yield peer.Part(offer, packet.data)
+            case Type.WORK_COMPLETE | Type.WORK_FAIL | Type.WORK_DATA | Type.WORK_STATUS:
+                yield from self._told(packet)
             case Type.ERROR:
                 yield from self._refused(packet)
             case Type.ECHO_RES:
@@ -326,16 +320,20 @@ class Peer(peer.Peer):
                 yield peer.Woken()
             case Type.NO_JOB:
                 yield peer.Nothing()
-            case Type.JOB_ASSIGN | Type.JOB_ASSIGN_UNIQ | Type.JOB_ASSIGN_ALL:
+            case _ if packet.type in _ASSIGNS:
                 yield peer.Granted(self._grant(packet))
             case _:
                 raise peer.Unexpected(packet)
 
-    def _waiting_for(self, packet: Packet) -> peer.Offer:
-        """The first who waits for this job: each is told of everything that comes of it."""
-        if not self._waiting[packet.handle]:
+    def _told(self, packet: Packet) -> Iterable[peer.Answer]:
+        """It is for the first who waits for this job: each is told of everything that comes of it."""
+        waiting = self._waiting[packet.handle]
+        if not waiting:
             raise peer.Unexpected(f"nobody waits for {packet}")
-        return self._waiting[packet.handle][0]
+        if packet.type is Type.WORK_DATA:
+            yield peer.Part(waiting[0], packet.data)
+        elif packet.type is not Type.WORK_STATUS:
+            yield peer.Result(waiting.pop(0), packet.data, packet.type is Type.WORK_FAIL)
 
     def _refused(self, packet: Packet) -> Iterable[peer.Answer]:
         why = packet.body.replace(b"\0", b": ").decode()
@@ -351,9 +349,8 @@ class Peer(peer.Peer):
     def _grant(self, packet: Packet) -> peer.Grant:
         work = work_in(packet)
         assert work is not None
-        grant = peer.Grant(work.handle, work.handle.decode(), work.function.decode(), work.body)
-        grant.reserve = TIMES.get(self.variant)
-        return grant
+        name, queue = work.handle.decode(), work.function.decode()
+        return peer.Grant(work.handle, name, queue, work.body, TIMES.get(self.variant))
 
     def holder(self, link: str) -> str:
         return link
@@ -362,12 +359,9 @@ class Peer(peer.Peer):
         packets = []
         for offer in offers:
             self._created.append(offer)
-            names = (offer.queue.encode(), offer.unique.encode())
-            if offer.at:
-                at = b"%d" % offer.at
-                packets.append(request(Type.SUBMIT_JOB_EPOCH, *names, at, offer.body))
-            else:
-                packets.append(request(_SUBMITS[offer.waits, offer.prio], *names, offer.body))
+            kind = Type.SUBMIT_JOB_EPOCH if offer.at else _SUBMITS[offer.waits, offer.prio]
+            at = [str(offer.at)] if offer.at else []
+            packets.append(request(kind, offer.queue, offer.unique, *at, offer.body))
         self.say(b"".join(packets))
 
     def take(self) -> None:
@@ -389,7 +383,7 @@ class Peer(peer.Peer):
 
     def serve(self, queue: str) -> None:
         for old in self.queues:
-            self._send(Type.CANT_DO, old.encode())
+            self._send(Type.CANT_DO, old)
         super().serve(queue)
         self._can_do()
 
