@@ -6,6 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from tests.support import peer
+from tests.support.connection import Connection
 from tests.support.peer import Answer, Behaviour, Done, Grant, Offer, Unexpected
 
 _COUNTED = (b"RESERVED", b"FOUND", b"OK")
@@ -53,6 +54,13 @@ def said(data: bytes) -> Iterator[bytes]:
 def put(body: bytes, pri: int = 1024, delay: int = 0, ttr: int = _TTR_S) -> bytes:
     """The bytes of a `put`."""
     return b"put %d %d %d %d\r\n%b\r\n" % (pri, delay, ttr, len(body), body)
+
+
+class Beanstalkd(Connection[Reply]):
+    """One connection on a blocking socket."""
+
+    def cut(self) -> Reply | None:
+        return take_reply(self._unread)
 
 
 # -- in common words -------------------------------------------------------------------------------

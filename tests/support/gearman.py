@@ -198,6 +198,11 @@ class Gearman(Connection[Packet], Commands):
 
     send = Commands.say
 
+    def __init__(
+        self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
+    ) -> None:
+        super().__init__(path or port, host, timeout=timeout)
+
     def cut(self) -> Packet | None:
         return take_packet(self._unread)
 
