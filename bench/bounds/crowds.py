@@ -87,7 +87,7 @@ def _one_jid(server: Server, stage: Stage, stack: ExitStack) -> str:
         worker.fetch("default")
     for _ in range(200):
         worker.ack("the-same-jid")
-    client.command("QUEUE REMOVE default")
+    client.queue("REMOVE", ["default"])
     return ""
 
 
@@ -96,7 +96,7 @@ def _queues(server: Server, stage: Stage, stack: ExitStack) -> str:
     count = stage.sized(2 * JOBS)
     refused = _push(client, count, lambda n: job(f"jid-{n:09}", queue=f"queue-{n:09}"))
     client.info()
-    client.command("QUEUE REMOVE *")
+    client.queue("REMOVE", ["*"])
     return f"refused={refused}"
 
 

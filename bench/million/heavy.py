@@ -124,7 +124,7 @@ class Heavy:
         yield "faktory-fetch-ack", lambda: self._run(self.bulk, self.stage.sized(50_000))
         yield "franca-jobs-cancel", lambda: self._control("jobs.cancel", {"type": "report"})
         yield "periodic-drop-func", lambda: self._by_periodic(lambda peer: peer.drop("later"))
-        yield "faktory-queue-remove", lambda: self.faktory.command("QUEUE REMOVE bulk")
+        yield "faktory-queue-remove", lambda: self.faktory.queue("REMOVE", ["bulk"])
         yield "fill-again", lambda: fill(self.server, self.again)
         yield "faktory-flush", lambda: self.faktory.command("FLUSH")
 

@@ -61,7 +61,7 @@ class Trial:
         with Faktory(self.server.port) as client:
             heard = "smuggled" in client.hello().info()["faktory"]["queues"]
             self._note(protocol, "a web page was heard" if heard else "")
-            client.command("QUEUE REMOVE hostile")
+            client.queue("REMOVE", ["hostile"])
         self._note_wait(f"{protocol}, small frames", self._waited(protocol))
 
     def large_frames(self, protocol: str) -> None:
@@ -87,7 +87,7 @@ class Trial:
         with Memory(self.server) as memory:
             wrong = hostile.play_heavy(protocol, self.server.ports[protocol], heavy)
         with Faktory(self.server.port, timeout=60.0) as client:
-            client.hello().command("QUEUE REMOVE hostile")
+            client.hello().queue("REMOVE", ["hostile"])
         return self._waited(f"{protocol}, {heavy.name}"), memory.peak_mib, wrong
 
     def _waited(self, name: str) -> float:

@@ -155,6 +155,10 @@ class Commands(ABC):
     def info(self) -> JobDict:
         return dict(self.command("INFO").json)
 
+    def queue(self, verb: str, names: Iterable[str]) -> Reply:
+        """QUEUE PAUSE, RESUME, REMOVE or LATENCY."""
+        return self.command(" ".join(["QUEUE", verb, *names]))
+
 
 class Faktory(Connection[Reply], Commands):
     """One connection on a blocking socket."""
