@@ -15,9 +15,7 @@ def client(world: World) -> Puppet:
     return world.client()
 
 
-@pytest.fixture
-def producer(world: World) -> Puppet:
-    return world.client()
+producer = client
 
 
 @pytest.fixture

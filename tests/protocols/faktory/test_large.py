@@ -1,6 +1,5 @@
 """What is large is worked on a little each turn, and comes out as if it had been small."""
 
-import gc
 from itertools import pairwise
 
 import pytest
@@ -237,7 +236,9 @@ def test_many_queues_are_changed_a_few_each_turn(world: World, client: Puppet) -
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_turn_is_long(verb: bytes, filler: bytes) -> None:
     # A busy machine may count a pause of its own as ours, but not each time.
-    assert any(longest_turn(verb % job_of(b"jid-0001", filler)) < 0.1 for _ in range(4))
+    assert any(
+        World().client().longest_turn(verb % job_of(b"jid-0001", filler)) < 0.1 for _ in range(4)
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,7 +253,7 @@ def test_no_turn_is_long(verb: bytes, filler: bytes) -> None:
     ids=["PUSH", "PUSHB", "FAIL", "ACK", "BEAT", "MUTATE"],
 )  # fmt: skip
 def test_no_turn_is_long_for_what_is_nearly_large(line: bytes, filler: bytes) -> None:
-    assert any(longest_turn(line % filler) < 0.05 for _ in range(4))
+    assert any(World().client().longest_turn(line % filler) < 0.05 for _ in range(4))
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
@@ -278,17 +279,3 @@ def test_what_takes_long_to_read_ends_the_share_of_a_turn(world: World, client: 
         pushed.append(world.broker.totals.pushed)
         world.engine.turn(world.now)
     assert max(b - a for a, b in pairwise(pushed)) == 1
-
-
-def longest_turn(line: bytes) -> float:
-    """The seconds of processor time of the longest turn that a command takes.
-
-    What the other tests of this process have left in memory is not the command's: the collector is
-    kept from looking at it, as a server keeps it from looking at what was there at its start.
-    """
-    gc.collect()
-    gc.freeze()
-    try:
-        return max(World().client().turns(line))
-    finally:
-        gc.unfreeze()
