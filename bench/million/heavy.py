@@ -126,7 +126,7 @@ class Heavy:
         yield "periodic-drop-func", lambda: self._by_periodic(lambda peer: peer.drop("later"))
         yield "faktory-queue-remove", lambda: self.faktory.queue("REMOVE", ["bulk"])
         yield "fill-again", lambda: fill(self.server, self.again)
-        yield "faktory-flush", self.faktory.flush
+        yield "faktory-flush", lambda: self.faktory.command("FLUSH")
 
     # -- how ---------------------------------------------------------------------------------
 

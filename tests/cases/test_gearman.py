@@ -168,7 +168,7 @@ def test_a_status_arrives_as_it_was_sent(start: StartServer, numbers: tuple[byte
         assert worker.can_do("f").grab() is not None
         worker.send(Type.WORK_STATUS, handle, *numbers)
         assert client.wait_for(Type.WORK_STATUS).data == b"\0".join(numbers)
-        assert client.status(handle) == (b"1", b"1", *numbers), "GET_STATUS tells other numbers"
+        assert client.status(handle) == [b"1", b"1", *numbers], "GET_STATUS tells other numbers"
 
 
 @pytest.mark.case(21)

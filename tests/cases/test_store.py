@@ -175,7 +175,7 @@ def test_the_file_gives_room_back_when_a_backlog_is_gone(server: Server) -> None
         client.hello()
         for number in range(40):
             client.push(job(f"large-job-{number}", BODY))
-        client.flush()
+        client.command("FLUSH")
         client.push(job("one-more-job"))
     deadline = time.monotonic() + 30.0
     while (size := os.path.getsize(path)) > 40 * MIB and time.monotonic() < deadline:

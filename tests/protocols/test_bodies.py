@@ -57,9 +57,9 @@ def test_a_nested_body_is_shown_to_every_faktory_worker(depth: int) -> None:
         (bodies.JSON_CALL, b'["run",{"args":%b,"kwargs":{"x":1}}]' % nested(depth)),
     ):
         world.broker.submit(NewJob("q", "fn", body, Policy(), "name-0001", media, "x"), world.now)
-        reply = worker.fetch_raw("q")
-        assert b"\n" not in reply
-        args = json.loads(reply)["args"]
+        reply = worker.call("FETCH q")
+        assert "\n" not in reply.text
+        args = reply.json["args"]
         if depth > bodies.NESTING_MAX:
             assert args == [body.decode()]
         assert worker.ack("name-0001").body == b"OK"
@@ -200,7 +200,7 @@ def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
     assert int(size[1:]) == len(unit) - 2
     assert json.loads(unit)["args"] == [{"base64": b64encode(body).decode()}]
     worker = world.client("w1")
-    assert (worker.fetch_raw("q"), worker.waited_for_commit) == (unit[:-2], True)
+    assert (worker.call("FETCH q").body, worker.waited_for_commit) == (unit[:-2], True)
 
 
 @pytest.mark.parametrize("size", [64 * 1024, 64 * 1024 + 1, 12 * MIB])

@@ -1,6 +1,4 @@
-"""A small blocking beanstalkd client, written from the protocol's text and not from the server's code."""
-
-from __future__ import annotations
+"""A small beanstalkd client, written from the protocol's text and not from the server's code."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -59,21 +57,10 @@ def put(body: bytes, pri: int = 1024, delay: int = 0, ttr: int = _TTR_S) -> byte
 
 
 class Beanstalkd(Connection[Reply]):
-    """One connection."""
-
-    def ask(self, command: str | bytes) -> Reply:
-        """Send a command, with its CRLF if it is text; its reply."""
-        self.send_bytes(command.encode() + b"\r\n" if isinstance(command, str) else command)
-        return self.read()
+    """One connection on a blocking socket."""
 
     def cut(self) -> Reply | None:
         return take_reply(self._unread)
-
-    def put(self, body: bytes, pri: int = 1024, delay: int = 0, ttr: int = _TTR_S) -> int:
-        """Put a job; its id."""
-        word, job_id = self.ask(put(body, pri, delay, ttr)).words
-        assert word == b"INSERTED", word
-        return int(job_id)
 
 
 # -- in common words -------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -40,6 +41,10 @@ class Reply(NamedTuple):
     def text(self) -> str:
         return "" if self.body is None else self.body.decode()
 
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
     def checked(self) -> Reply:
         """Itself, or `FaktoryError` when it is an error line."""
         if self.is_error:
@@ -59,20 +64,106 @@ def compact(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def job(jid: str, *args: object, jobtype: str = "prove", **fields: object) -> JobDict:
+def job(jid: str, *args: object, **fields: object) -> JobDict:
     """A work unit with the fields that every server demands."""
-    return {"jid": jid, "jobtype": jobtype, "args": list(args), **fields}
+    return {"jid": jid, "jobtype": "prove", "args": list(args), **fields}
 
 
-class Faktory(Connection[Reply]):
-    """One connection. Replies come in the order of the commands, so pipelining is send, then read."""
+def hello_line(wid: str | None = None, **members: object) -> str:
+    worker = {"wid": wid, "hostname": "prove", "pid": 1, "labels": ["prove"]} if wid else {}
+    return f"HELLO {compact({'v': 2} | worker | members)}"
 
-    # -- raw -------------------------------------------------------------------------------
 
-    def send(self, *lines: str | bytes) -> None:
+def push_line(work: Mapping[str, object]) -> str:
+    return f"PUSH {compact(work)}"
+
+
+def push_many_line(works: Iterable[Mapping[str, object]]) -> str:
+    return f"PUSHB {compact(list(works))}"
+
+
+def ack_line(jid: str) -> str:
+    return f"ACK {compact({'jid': jid})}"
+
+
+def fail_line(jid: str, message: str = "planned", errtype: str = "Planned") -> str:
+    return f"FAIL {compact({'jid': jid, 'message': message, 'errtype': errtype})}"
+
+
+def mutate_line(cmd: str, target: str, **filters: object) -> str:
+    """Change many jobs of one set: `jids`, `jobtype` and `regexp` choose which."""
+    return f"MUTATE {compact({'cmd': cmd, 'target': target, 'filter': filters})}"
+
+
+def in_bytes(*lines: str | bytes) -> bytes:
+    raw = [line.encode() if isinstance(line, str) else line for line in lines]
+    return b"".join(line + b"\r\n" for line in raw)
+
+
+class Commands(ABC):
+    """What a client says, whatever carries it. Replies come in the order of the commands."""
+
+    @abstractmethod
+    def send_bytes(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    def read(self) -> Reply: ...
+
+    def say(self, *lines: str | bytes) -> None:
         """Send the lines in one write, without waiting for any reply."""
-        raw = [line.encode() if isinstance(line, str) else line for line in lines]
-        self._socket.sendall(b"".join(line + b"\r\n" for line in raw))
+        self.send_bytes(in_bytes(*lines))
+
+    def call(self, line: str | bytes) -> Reply:
+        """Send one command and return its reply, error or not."""
+        self.say(line)
+        return self.read()
+
+    def command(self, line: str) -> Reply:
+        return self.call(line).checked()
+
+    def hello(self, wid: str | None = None, password: str | None = None, **extra: object) -> Self:
+        """Read the greeting and answer it; a `wid` makes this a worker's connection."""
+        asked = json.loads(self.read().checked().text.removeprefix("HI "))
+        if password is not None and "s" in asked:
+            extra["pwdhash"] = password_hash(password, asked["s"], asked["i"])
+        self.call(hello_line(wid, **extra)).checked()
+        return self
+
+    def push(self, work: Mapping[str, object] | str, *args: object, **fields: object) -> Reply:
+        """Push a work unit, or one that is made of these as `job` does."""
+        unit = job(work, *args, **fields) if isinstance(work, str) else work
+        return self.command(push_line(unit))
+
+    def push_many(self, works: Iterable[Mapping[str, object]]) -> dict[str, str]:
+        """PUSHB; what was refused, by jid."""
+        return dict(self.command(push_many_line(works)).json)
+
+    def fetch(self, *queues: str) -> JobDict | None:
+        """A job, or None when the server had none for as long as it waits."""
+        self.say(" ".join(["FETCH", *queues]))
+        return job_in(self.read())
+
+    def ack(self, jid: str) -> Reply:
+        return self.command(ack_line(jid))
+
+    def fail(self, jid: str, message: str = "planned", errtype: str = "Planned") -> Reply:
+        return self.command(fail_line(jid, message, errtype))
+
+    def beat(self, wid: str, **fields: object) -> Reply:
+        return self.command(f"BEAT {compact({'wid': wid, **fields})}")
+
+    def info(self) -> JobDict:
+        return dict(self.command("INFO").json)
+
+    def queue(self, verb: str, names: Iterable[str]) -> Reply:
+        """QUEUE PAUSE, RESUME, REMOVE or LATENCY."""
+        return self.command(" ".join(["QUEUE", verb, *names]))
+
+
+class Faktory(Connection[Reply], Commands):
+    """One connection on a blocking socket."""
+
+    send = Commands.say
 
     def cut(self) -> Reply | None:
         return take_reply(self._unread)
@@ -80,63 +171,9 @@ class Faktory(Connection[Reply]):
     def read_reply(self) -> Reply:
         return self.read()
 
-    def call(self, line: str | bytes) -> Reply:
-        """Send one command and return its reply, error or not."""
-        self.send(line)
-        return self.read_reply()
-
-    # -- commands --------------------------------------------------------------------------
-
-    def hello(self, wid: str | None = None, password: str | None = None, **extra: object) -> Self:
-        """Read the greeting and answer it; a `wid` makes this a worker's connection."""
-        greeting = self.read_reply().checked().text
-        word, _, rest = greeting.partition(" ")
-        if word != "HI":
-            raise ValueError(f"not a greeting: {greeting!r}")
-        asked = json.loads(rest)
-        answer: JobDict = {"v": 2}
-        if wid is not None:
-            answer |= {"wid": wid, "hostname": "prove", "pid": 1, "labels": ["prove"]}
-        if password is not None and "s" in asked:
-            answer["pwdhash"] = password_hash(password, asked["s"], asked["i"])
-        self.call(f"HELLO {compact(answer | extra)}").checked()
-        return self
-
-    def push(self, work: Mapping[str, object]) -> None:
-        self.call(push_line(work)).checked()
-
-    def push_many(self, works: Iterable[Mapping[str, object]]) -> dict[str, str]:
-        """PUSHB; what was refused, by jid."""
-        return dict(json.loads(self.call(push_many_line(works)).checked().body or b"{}"))
-
-    def fetch(self, *queues: str) -> JobDict | None:
-        """A job, or None when the server had none for as long as it waits."""
-        return job_in(self.call(" ".join(["FETCH", *queues])))
-
-    def ack(self, jid: str) -> None:
-        self.call(ack_line(jid)).checked()
-
-    def fail(self, jid: str, message: str = "planned", errtype: str = "Planned") -> None:
-        self.call(fail_line(jid, message, errtype)).checked()
-
-    def beat(self, wid: str, **fields: object) -> str:
-        """BEAT; the state the server asks for, or "" when it asks for none."""
-        reply = self.call(f"BEAT {compact({'wid': wid, **fields})}").checked()
-        return "" if reply.kind == "+" else str(json.loads(reply.text or "{}").get("state", ""))
-
-    def info(self) -> JobDict:
-        return dict(json.loads(self.call("INFO").checked().body or b"{}"))
-
-    def flush(self) -> None:
-        self.call("FLUSH").checked()
-
-    def queue(self, verb: str, names: Sequence[str]) -> Reply:
-        """QUEUE PAUSE, RESUME, REMOVE or LATENCY."""
-        return self.call(" ".join(["QUEUE", verb, *names])).checked()
-
     def end(self) -> None:
         """END has no reply: the server hangs up."""
-        self.send("END")
+        self.say("END")
         self.close()
 
 
@@ -165,33 +202,17 @@ def take_reply(unread: bytearray) -> Reply | None:
     raw = next(take_replies(unread), None)
     if raw is None:
         return None
-    line, body = raw[:-2].split(b"\r\n", 1) if b"\r\n" in raw[:-2] else (raw[:-2], None)
+    line, end, body = raw[:-2].partition(b"\r\n")
     if line[:1] not in (b"+", b"-", b"$") or not raw.endswith(b"\r\n"):
         raise ValueError(f"not a reply: {raw[:80]!r}")
-    kind = chr(line[0])
-    return Reply(kind, body if kind == "$" else line[1:])
-
-
-def push_line(work: Mapping[str, object]) -> str:
-    return f"PUSH {compact(work)}"
-
-
-def push_many_line(works: Iterable[Mapping[str, object]]) -> str:
-    return f"PUSHB {compact(list(works))}"
-
-
-def ack_line(jid: str) -> str:
-    return f"ACK {compact({'jid': jid})}"
-
-
-def fail_line(jid: str, message: str = "planned", errtype: str = "Planned") -> str:
-    return f"FAIL {compact({'jid': jid, 'message': message, 'errtype': errtype})}"
+    if line[:1] == b"$":
+        return Reply("$", body if end else None)
+    return Reply(chr(line[0]), line[1:])
 
 
 def job_in(reply: Reply) -> JobDict | None:
     """The job in the reply to a FETCH; None for the null bulk."""
-    body = reply.checked().body
-    return None if body is None else dict(json.loads(body))
+    return None if reply.checked().body is None else dict(reply.json)
 
 
 # -- in common words -------------------------------------------------------------------------------
@@ -213,7 +234,7 @@ class Peer(peer.Peer):
 
     def _ask(self, line: str, hear: Callable[[Reply], Iterable[peer.Answer]]) -> None:
         self._asked.append(hear)
-        self.say(line.encode() + b"\r\n")
+        self.say(in_bytes(line))
 
     def _on_greeting(self, reply: Reply) -> Iterable[peer.Answer]:
         if not reply.text.startswith("HI "):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -27,6 +28,8 @@ class GearmanError(RuntimeError):
 class Type(IntEnum):
     """The packets that tests name."""
 
+    TEXT = 0
+    """No packet but a line of text."""
     CAN_DO, CANT_DO, RESET_ABILITIES, PRE_SLEEP = range(1, 5)
     NOOP, SUBMIT_JOB, JOB_CREATED, GRAB_JOB, NO_JOB, JOB_ASSIGN = range(6, 12)
     WORK_STATUS, WORK_COMPLETE, WORK_FAIL, GET_STATUS, ECHO_REQ, ECHO_RES = range(12, 18)
@@ -44,7 +47,7 @@ _ASSIGNS = {Type.JOB_ASSIGN: 3, Type.JOB_ASSIGN_UNIQ: 4, Type.JOB_ASSIGN_ALL: 5}
 
 
 class Packet(NamedTuple):
-    """One packet from the server."""
+    """One packet, or one line of text, from the server."""
 
     type: Type
     body: bytes
@@ -59,6 +62,11 @@ class Packet(NamedTuple):
         """All behind the first argument."""
         return self.body.partition(b"\0")[2]
 
+    @property
+    def arguments(self) -> list[bytes]:
+        """The body cut at every NUL."""
+        return self.body.split(b"\0")
+
     def checked(self, *wanted: Type) -> Packet:
         """Itself; `GearmanError` for an ERROR, `ValueError` for any packet but those wanted."""
         if self.type is Type.ERROR:
@@ -66,6 +74,9 @@ class Packet(NamedTuple):
         if wanted and self.type not in wanted:
             raise ValueError(f"expected {wanted}, not {self}")
         return self
+
+
+Text = bytes | str  # as UTF-8
 
 
 class Work(NamedTuple):
@@ -78,23 +89,38 @@ class Work(NamedTuple):
     reducer: bytes = b""
 
 
-def request(kind: int, *arguments: bytes) -> bytes:
+def joined(*arguments: Text) -> bytes:
+    raw = [text.encode() if isinstance(text, str) else text for text in arguments]
+    return b"\0".join(raw)
+
+
+def request(kind: int, *arguments: Text) -> bytes:
     """The bytes of a packet to the server."""
-    body = b"\0".join(arguments)
+    body = joined(*arguments)
     return _HEADER.pack(b"\0REQ", kind, len(body)) + body
 
 
+def ability(function: str, timeout_ms: float = 0) -> bytes:
+    """A worker can do this, perhaps in a time that it gives itself."""
+    if timeout_ms:
+        return request(Type.CAN_DO_TIMEOUT, function, f"{timeout_ms:.0f}")
+    return request(Type.CAN_DO, function)
+
+
 def take_packet(unread: bytearray) -> Packet | None:
-    """Take a whole packet of the server's off the front; None until it is there."""
-    if len(unread) < _HEADER.size:
+    """Take a whole packet or line of the server's off the front; None until it is there."""
+    if unread and unread[0]:
+        start, kind, end = 0, 0, unread.find(b"\n") + 1
+    elif len(unread) < (start := _HEADER.size):
         return None
-    magic, kind, size = _HEADER.unpack_from(unread)
-    if magic != b"\0RES":
-        raise ValueError(f"not a packet: {bytes(unread[:60])!r}")
-    end = _HEADER.size + size
-    if len(unread) < end:
+    else:
+        magic, kind, size = _HEADER.unpack_from(unread)
+        if magic != b"\0RES":
+            raise ValueError(f"not a packet: {bytes(unread[:60])!r}")
+        end = start + size
+    if not end or len(unread) < end:
         return None
-    packet = Packet(Type(kind), bytes(unread[_HEADER.size : end]))
+    packet = Packet(Type(kind), bytes(unread[start:end]))
     del unread[:end]
     return packet
 
@@ -103,16 +129,9 @@ def said(data: bytes) -> Iterator[bytes]:
     """All that a server said, packet by packet (its number and its body) and line by line."""
     unread = bytearray(data)
     while unread:
-        if unread[0]:
-            line, end, _ = bytes(unread).partition(b"\n")
-            del unread[: len(line) + 1]
-            if not end:
-                raise ValueError(f"half a line: {line[:60]!r}")
-            yield line
-        elif (packet := take_packet(unread)) is not None:
-            yield bytes([packet.type]) + packet.body
-        else:
-            raise ValueError(f"half a packet: {bytes(unread[:60])!r}")
+        if (packet := take_packet(unread)) is None:
+            raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+        yield packet.body[:-1] if packet.type is Type.TEXT else bytes([packet.type]) + packet.body
 
 
 def work_in(packet: Packet) -> Work | None:
@@ -124,39 +143,78 @@ def work_in(packet: Packet) -> Work | None:
     return Work(handle, function, rest[-1], *rest[:-1])
 
 
-class Gearman(Connection[Packet]):
-    """One connection."""
+class Commands(ABC):
+    """What a client, a worker and an operator say, whatever carries it."""
+
+    usual = Type.SUBMIT_JOB_BG
+    """How jobs are submitted."""
+
+    @abstractmethod
+    def send_bytes(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    def wait_for(self, *wanted: Type) -> Packet:
+        """The next of these, or an ERROR; the next of all if none is named."""
+
+    def say(self, kind: int, *arguments: Text) -> None:
+        """Send one packet, without waiting for anything."""
+        self.send_bytes(request(kind, *arguments))
+
+    def call(self, kind: int, *arguments: Text, wanted: tuple[Type, ...] = ()) -> Packet:
+        """Send a packet and wait for its answer."""
+        self.say(kind, *arguments)
+        return self.wait_for(*wanted)
+
+    def submit(
+        self, function: Text = "f", body: Text = "x", unique: Text = "", kind: int = 0, *more: Text
+    ) -> bytes:
+        """Submit a job and return its handle; `more` is what some kinds have before the body."""
+        arguments = (function, unique, *more, body)
+        answer = self.call(kind or self.usual, *arguments, wanted=(Type.JOB_CREATED,))
+        return answer.checked(Type.JOB_CREATED).body
+
+    def status(self, handle: bytes) -> list[bytes]:
+        """known, running, numerator, denominator."""
+        answer = self.call(Type.GET_STATUS, handle, wanted=(Type.STATUS_RES,))
+        return answer.checked(Type.STATUS_RES).arguments[1:]
+
+    def can_do(self, *functions: str, timeout_ms: int = 0) -> Self:
+        for function in functions:
+            self.send_bytes(ability(function, timeout_ms))
+        return self
+
+    def grab(self, kind: Type = Type.GRAB_JOB) -> Work | None:
+        return work_in(self.call(kind, wanted=(Type.NO_JOB, *_ASSIGNS)))
+
+    def complete(self, handle: bytes, result: Text = b"") -> None:
+        self.say(Type.WORK_COMPLETE, handle, result)
+
+    def fail(self, handle: bytes) -> None:
+        self.say(Type.WORK_FAIL, handle)
+
+
+class Gearman(Connection[Packet], Commands):
+    """One connection on a blocking socket."""
+
+    send = Commands.say
 
     def __init__(
         self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
     ) -> None:
         super().__init__(path or port, host, timeout=timeout)
 
-    # -- raw -------------------------------------------------------------------------------
-
-    def send(self, kind: int, *arguments: bytes) -> None:
-        """Send one packet, without waiting for anything."""
-        self._socket.sendall(request(kind, *arguments))
-
     def cut(self) -> Packet | None:
         return take_packet(self._unread)
 
     def wait_for(self, *wanted: Type) -> Packet:
-        """The next of these (or an ERROR); what comes before it is put aside, in order."""
-        return self.next_of(lambda packet: packet.type in (*wanted, Type.ERROR))
-
-    def call(self, kind: int, *arguments: bytes, wanted: tuple[Type, ...]) -> Packet:
-        """Send a packet and wait for its answer."""
-        self.send(kind, *arguments)
-        return self.wait_for(*wanted)
+        """What comes before it is put aside, in order."""
+        return self.next_of(lambda packet: not wanted or packet.type in (*wanted, Type.ERROR))
 
     def line(self, text: str | None = None) -> bytes:
         """Send a line of text, if there is one; the next line that answers."""
         if text is not None:
             self.send_bytes(text.encode() + b"\r\n")
-        while (end := self._unread.find(b"\n")) < 0:
-            self._fill()
-        return self._take(end + 1)
+        return self.wait_for(Type.TEXT).body
 
     def lines(self, text: str) -> list[bytes]:
         """Send a line of text; the lines that answer it, up to the dot."""
@@ -167,33 +225,13 @@ class Gearman(Connection[Packet]):
             found.append(self.line())
         return found[:-1]
 
-    # -- a client's words --------------------------------------------------------------------
-
-    def submit(
-        self,
-        function: str | bytes,
-        body: bytes = b"",
-        unique: bytes = b"",
-        kind: Type = Type.SUBMIT_JOB_BG,
-        *more: bytes,
-    ) -> bytes:
-        """Submit a job and return its handle; `more` is what some kinds have before the body."""
-        name = function.encode() if isinstance(function, str) else function
-        answer = self.call(kind, name, unique, *more, body, wanted=(Type.JOB_CREATED,))
-        return answer.checked().body
-
     def result(self, handle: bytes) -> Packet:
         """The packet that ends this job for us; what else is said of it is put aside."""
         return self.next_of(lambda packet: packet.type in ENDS and packet.handle == handle)
 
-    def status(self, handle: bytes) -> tuple[bytes, ...]:
-        """known, running, numerator, denominator."""
-        answer = self.call(Type.GET_STATUS, handle, wanted=(Type.STATUS_RES,)).checked()
-        return tuple(answer.body.split(b"\0")[1:])
-
     def echo(self, data: bytes = b"still there?") -> list[Packet]:
         """Say something and hear it back; the errors that came before it."""
-        self.send(Type.ECHO_REQ, data)
+        self.say(Type.ECHO_REQ, data)
         errors: list[Packet] = []
         while (packet := self.wait_for(Type.ECHO_RES)).type is Type.ERROR:
             errors.append(packet)
@@ -201,35 +239,24 @@ class Gearman(Connection[Packet]):
             raise ValueError(f"said {data!r}, heard {packet.body!r}")
         return errors
 
-    # -- a worker's words ----------------------------------------------------------------------
-
-    def can_do(self, *functions: str, timeout_ms: int = 0) -> Self:
-        for function in functions:
-            name = function.encode()
-            if timeout_ms:
-                self.send(Type.CAN_DO_TIMEOUT, name, str(timeout_ms).encode())
-            else:
-                self.send(Type.CAN_DO, name)
-        return self
-
     def grab(self, kind: Type = Type.GRAB_JOB) -> Work | None:
         """A job, or None; a NOOP that was on its way is forgotten."""
-        answer = self.call(kind, wanted=(Type.NO_JOB, *_ASSIGNS))
+        work = super().grab(kind)
         self.aside = [packet for packet in self.aside if packet.type is not Type.NOOP]
-        return work_in(answer)
+        return work
 
     def sleep(self, seconds: float) -> bool:
         """PRE_SLEEP, and wait for the NOOP; False if none came in time."""
-        self.send(Type.PRE_SLEEP)
+        self.say(Type.PRE_SLEEP)
         before = self._socket.gettimeout()
         self.set_timeout(seconds)
         try:
             self.wait_for(Type.NOOP)
+            return True
         except TimeoutError:
             return False
         finally:
             self.set_timeout(before or 0)
-        return True
 
     def next_job(self, seconds: float, kind: Type = Type.GRAB_JOB) -> Work | None:
         """Grab, sleep, grab, as workers do; None if nothing came in time."""
@@ -239,12 +266,6 @@ class Gearman(Connection[Packet]):
             if left <= 0 or not self.sleep(left):
                 return None
         return work
-
-    def complete(self, handle: bytes, result: bytes = b"") -> None:
-        self.send(Type.WORK_COMPLETE, handle, result)
-
-    def fail(self, handle: bytes) -> None:
-        self.send(Type.WORK_FAIL, handle)
 
 
 # -- in common words -------------------------------------------------------------------------------
@@ -278,13 +299,9 @@ class Peer(peer.Peer):
 
     def _can_do(self) -> None:
         for queue in self.queues:
-            if self.variant in TIMES:
-                limit = b"%d" % (TIMES[self.variant] * 1_000)
-                self._send(Type.CAN_DO_TIMEOUT, queue.encode(), limit)
-            else:
-                self._send(Type.CAN_DO, queue.encode())
+            self.say(ability(queue, 1_000 * TIMES.get(self.variant, 0)))
 
-    def _send(self, kind: Type, *arguments: bytes) -> None:
+    def _send(self, kind: Type, *arguments: Text) -> None:
         self.say(request(kind, *arguments))
 
     def cut(self) -> Packet | None:
@@ -297,14 +314,8 @@ class Peer(peer.Peer):
                 if offer.waits:
                     self._waiting[packet.body].append(offer)
                 yield peer.Accepted(offer, packet.body.decode())
-            case Type.WORK_COMPLETE | Type.WORK_FAIL:
-                offer = self._waiting_for(packet)
-                self._waiting[packet.handle].remove(offer)
-                yield peer.Result(offer, packet.data, packet.type is Type.WORK_FAIL)
-            case Type.WORK_DATA | Type.WORK_STATUS:
-                offer = self._waiting_for(packet)
-                if packet.type is Type.WORK_DATA:
-                    yield peer.Part(offer, packet.data)
+            case Type.WORK_COMPLETE | Type.WORK_FAIL | Type.WORK_DATA | Type.WORK_STATUS:
+                yield from self._told(packet)
             case Type.ERROR:
                 yield from self._refused(packet)
             case Type.ECHO_RES:
@@ -314,16 +325,20 @@ class Peer(peer.Peer):
                 yield peer.Woken()
             case Type.NO_JOB:
                 yield peer.Nothing()
-            case Type.JOB_ASSIGN | Type.JOB_ASSIGN_UNIQ | Type.JOB_ASSIGN_ALL:
+            case _ if packet.type in _ASSIGNS:
                 yield peer.Granted(self._grant(packet))
             case _:
                 raise peer.Unexpected(packet)
 
-    def _waiting_for(self, packet: Packet) -> peer.Offer:
-        """The first who waits for this job: each is told of everything that comes of it."""
-        if not self._waiting[packet.handle]:
+    def _told(self, packet: Packet) -> Iterable[peer.Answer]:
+        """It is for the first who waits for this job: each is told of everything that comes of it."""
+        waiting = self._waiting[packet.handle]
+        if not waiting:
             raise peer.Unexpected(f"nobody waits for {packet}")
-        return self._waiting[packet.handle][0]
+        if packet.type is Type.WORK_DATA:
+            yield peer.Part(waiting[0], packet.data)
+        elif packet.type is not Type.WORK_STATUS:
+            yield peer.Result(waiting.pop(0), packet.data, packet.type is Type.WORK_FAIL)
 
     def _refused(self, packet: Packet) -> Iterable[peer.Answer]:
         why = packet.body.replace(b"\0", b": ").decode()
@@ -339,9 +354,8 @@ class Peer(peer.Peer):
     def _grant(self, packet: Packet) -> peer.Grant:
         work = work_in(packet)
         assert work is not None
-        grant = peer.Grant(work.handle, work.handle.decode(), work.function.decode(), work.body)
-        grant.reserve = TIMES.get(self.variant)
-        return grant
+        name, queue = work.handle.decode(), work.function.decode()
+        return peer.Grant(work.handle, name, queue, work.body, TIMES.get(self.variant))
 
     def holder(self, link: str) -> str:
         return link
@@ -350,12 +364,9 @@ class Peer(peer.Peer):
         packets = []
         for offer in offers:
             self._created.append(offer)
-            names = (offer.queue.encode(), offer.unique.encode())
-            if offer.at:
-                at = b"%d" % offer.at
-                packets.append(request(Type.SUBMIT_JOB_EPOCH, *names, at, offer.body))
-            else:
-                packets.append(request(_SUBMITS[offer.waits, offer.prio], *names, offer.body))
+            kind = Type.SUBMIT_JOB_EPOCH if offer.at else _SUBMITS[offer.waits, offer.prio]
+            at = [str(offer.at)] if offer.at else []
+            packets.append(request(kind, offer.queue, offer.unique, *at, offer.body))
         self.say(b"".join(packets))
 
     def take(self) -> None:
@@ -377,7 +388,7 @@ class Peer(peer.Peer):
 
     def serve(self, queue: str) -> None:
         for old in self.queues:
-            self._send(Type.CANT_DO, old.encode())
+            self._send(Type.CANT_DO, old)
         super().serve(queue)
         self._can_do()
 

@@ -1,7 +1,5 @@
 """A server that speaks Faktory, and clients of it; the worker is "w1"."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.protocols.faktory.puppet import Puppet, World
@@ -17,9 +15,7 @@ def client(world: World) -> Puppet:
     return world.client()
 
 
-@pytest.fixture
-def producer(world: World) -> Puppet:
-    return world.client()
+producer = client
 
 
 @pytest.fixture

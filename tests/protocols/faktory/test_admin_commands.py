@@ -1,8 +1,5 @@
 """INFO, FLUSH and QUEUE: what they say and what they change."""
 
-from __future__ import annotations
-
-import json
 from collections.abc import Collection
 
 import pytest
@@ -11,11 +8,16 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import Millis, State
 from franca.protocols.faktory import admin_commands
-from tests.protocols.faktory.puppet import OK, Puppet, World, err, job
+from tests.protocols.faktory.puppet import OK, Puppet, World, err
+from tests.support.faktory import job, mutate_line
+from tests.support.protocols import NoServer
 
 
-def test_info_has_the_originals_shape_to_the_letter() -> None:
-    world = World()
+def test_info_has_the_originals_shape_to_the_letter(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for fact, value in (("uptime_s", 29), ("connections", 2), ("memory_mb", 7)):
+        monkeypatch.setattr(NoServer, fact, lambda _, value=value: value)
     client = world.client("w1")
     client.push("jid-0001")
     client.push("jid-0002", queue="b")
@@ -26,9 +28,8 @@ def test_info_has_the_originals_shape_to_the_letter() -> None:
     client.fail("jid-0004")
     client.fetch("c")
     world.service.commands = 77
-    reply = client.line("INFO")
     task = '{"cycles":0,"enqueued":0,"size":%d,"wall_time_sec":0.0}'
-    assert (reply.body or b"").decode() == (
+    assert client.call("INFO").text == (
         '{"now":"2026-09-21T14:13:20.000Z","server_utc_time":"14:13:20 UTC",'
         '"faktory":{"queues":{"default":1,"b":1,"c":0},'
         '"sets":{"dead":1,"retries":0,"scheduled":1,"working":1},'
@@ -53,7 +54,7 @@ def test_flush_forgets_everything_and_leaves_right_counts(client: Puppet, world:
         client.push(f"jid-000{i}")
     client.push("jid-0006", at="2030-01-01T00:00:00Z")
     client.fetch()
-    assert (client.line("FLUSH"), world.jobs()) == (OK, [])
+    assert (client.call("FLUSH"), world.jobs()) == (OK, [])
     info = client.info()["faktory"]
     assert info["queues"] == {}
     assert info["total_enqueued"] == info["sets"]["working"] == info["sets"]["scheduled"] == 0
@@ -63,8 +64,8 @@ def test_flush_forgets_everything_and_leaves_right_counts(client: Puppet, world:
 
 
 def test_a_fetch_that_waits_survives_a_flush(client: Puppet, worker: Puppet) -> None:
-    worker.send(b"FETCH\r\n")
-    assert client.line("FLUSH") == OK
+    worker.say("FETCH")
+    assert client.call("FLUSH") == OK
     client.push("jid-0001")
     assert worker.take() is not None
 
@@ -80,7 +81,7 @@ def test_a_big_queue_survives_with_the_right_counts() -> None:
 
 
 def test_pause_and_remove_are_for_queues_that_exist(client: Puppet) -> None:
-    client.line("QUEUE PAUSE later")
+    client.call("QUEUE PAUSE later")
     client.push("jid-0001", queue="later")
     assert client.fetch("later") is not None
 
@@ -88,17 +89,16 @@ def test_pause_and_remove_are_for_queues_that_exist(client: Puppet) -> None:
 def test_remove_leaves_what_waits_for_its_time(world: World, client: Puppet) -> None:
     client.push("jid-0001", queue="q")
     client.push("jid-0002", queue="q", at="2026-09-21T14:13:30Z")
-    client.line("QUEUE PAUSE q")
-    assert client.line("QUEUE REMOVE q") == OK
+    client.call("QUEUE PAUSE q")
+    assert client.call("QUEUE REMOVE q") == OK
     assert [job.state for job in world.jobs()] == [State.WAITING]
     world.pass_time(11_000, step=500)
-    unit = client.fetch("q") or {}
-    assert unit["jid"] == "jid-0002"
+    assert client.fetch_job("q")["jid"] == "jid-0002"
 
 
 def test_a_removed_queue_is_no_longer_listed(client: Puppet) -> None:
     client.push("jid-0001", queue="q")
-    client.line("QUEUE REMOVE q")
+    client.call("QUEUE REMOVE q")
     assert client.info()["faktory"]["queues"] == {}
 
 
@@ -108,65 +108,56 @@ def test_latency_is_the_age_of_the_next_job_in_seconds(world: World, client: Pup
     client.push("jid-0002", queue="a")
     client.push("jid-0003", queue="b")
     world.pass_time(250)
-    reply = client.line("QUEUE LATENCY b a nosuch a *")
-    assert json.loads(reply.body or b"") == {"*": 0, "a": 1.75, "b": 0.25, "nosuch": 0}
+    latencies = {"*": 0, "a": 1.75, "b": 0.25, "nosuch": 0}
+    assert client.call("QUEUE LATENCY b a nosuch a *").json == latencies
     client.fetch("a")
-    reply = client.line("QUEUE latency a")
-    assert json.loads(reply.body or b"") == {"a": 0.25}
+    assert client.call("QUEUE latency a").json == {"a": 0.25}
 
 
 def test_latency_counts_from_when_a_job_was_queued_not_pushed(world: World, client: Puppet) -> None:
     client.push("jid-0001", at="2026-09-21T14:13:30Z")
-    assert client.line('MUTATE {"cmd":"requeue","target":"scheduled"}') == OK
+    assert client.call(mutate_line("requeue", "scheduled")) == OK
     world.pass_time(1_000)
-    assert json.loads(client.line("QUEUE LATENCY default").body or b"") == {"default": 1.0}
+    assert client.call("QUEUE LATENCY default").json == {"default": 1.0}
 
 
 def test_bare_verbs_get_a_clear_error(client: Puppet) -> None:
-    assert client.line("PUSH") == err("invalid JSON: Input data was truncated")
-    assert client.line("PUSHB") == err("invalid JSON: Input data was truncated")
-    assert client.line("MUTATE") == err("Input data was truncated")
+    for verb in ("PUSH", "PUSHB"):
+        assert client.call(verb) == err("invalid JSON: Input data was truncated")
+    assert client.call("MUTATE") == err("Input data was truncated")
 
 
-def test_reservations_that_ran_out_are_counted(world: World) -> None:
-    worker = world.client()
-    worker.push("jid-0001", reserve_for=60)
-    worker.push("jid-0002", reserve_for=60)
-    worker.fetch()
-    worker.fetch()
-    worker.ack("jid-0002")
-    assert worker.info()["faktory"]["tasks"]["Busy"] == {"reaped": 0, "size": 1}
+def test_reservations_that_ran_out_are_counted(world: World, client: Puppet) -> None:
+    for jid in ("jid-0001", "jid-0002"):
+        client.push(jid, reserve_for=60)
+        client.fetch()
+    client.ack("jid-0002")
+    assert client.info()["faktory"]["tasks"]["Busy"] == {"reaped": 0, "size": 1}
     world.pass_time(62_000, step=500)
-    assert worker.info()["faktory"]["tasks"]["Busy"] == {"reaped": 1, "size": 0}
+    assert client.info()["faktory"]["tasks"]["Busy"] == {"reaped": 1, "size": 0}
 
 
 def test_the_latency_of_many_queues_is_told_a_few_each_turn(world: World, client: Puppet) -> None:
     client.push("jid-0001", queue="q00777")
     world.pass_time(2_000)
     names = " ".join(f"q{i:05}" for i in range(9_999, -1, -1))
-    world.engine.received(client.link, f"QUEUE LATENCY {names}\r\n".encode())
-    count = 0
-    while not client.link.out:
-        world.engine.turn(world.now)
-        count += 1
-    assert count >= 50
-    world.run()
-    (reply,) = client.take_all()
-    told = json.loads(reply.body or b"")
+    assert len(client.turns(f"QUEUE LATENCY {names}")) >= 50
+    told = client.read().json
     assert list(told) == [f"q{i:05}" for i in range(10_000)]
     assert {name for name, latency in told.items() if latency} == {"q00777"}
 
 
 @pytest.mark.parametrize("verb", ["LATENCY", "PAUSE", "RESUME", "REMOVE"])
 def test_queues_that_cannot_be_are_not_looked_for(client: Puppet, verb: str) -> None:
-    assert client.line(f"QUEUE {verb} a {'q' * 1_025}").kind == "-"
-    assert client.line(f"QUEUE {verb} {'q' * 1_024}").kind != "-"
-    assert client.line(f"QUEUE {verb} " + f"{'q' * 1_000} " * 1_100).kind == "-"
-    assert client.line(f"QUEUE {verb} " + "a " * 9_999).kind != "-"
+    assert client.call(f"QUEUE {verb} a {'q' * 1_025}").kind == "-"
+    assert client.call(f"QUEUE {verb} {'q' * 1_024}").kind != "-"
+    assert client.call(f"QUEUE {verb} " + f"{'q' * 1_000} " * 1_100).kind == "-"
+    assert client.call(f"QUEUE {verb} " + "a " * 9_999).kind != "-"
 
 
-def test_queues_are_removed_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = world.client()
+def test_queues_are_removed_together(
+    world: World, client: Puppet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client.push_many(job(f"jid-{i:05}", queue=f"q{i:05}") for i in range(1_000))
     sizes: list[int] = []
     remove = Broker.remove_queues
@@ -176,6 +167,6 @@ def test_queues_are_removed_together(world: World, monkeypatch: pytest.MonkeyPat
         remove(broker, names, now)
 
     monkeypatch.setitem(admin_commands._CHANGES, "REMOVE", noted)
-    assert (client.line("QUEUE REMOVE *"), world.jobs()) == (OK, [])
+    assert (client.call("QUEUE REMOVE *"), world.jobs()) == (OK, [])
     assert not client.info()["faktory"]["queues"]
     assert sizes == [200] * 5

@@ -1,9 +1,5 @@
 """Getting a job: order, waiting, hanging up in between, and a server that stops."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from franca.core.broker import Broker
@@ -12,46 +8,43 @@ from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
 from franca.core.names import text_of
 from franca.protocols.faktory.messages import Beat
-from tests.protocols.faktory.client import encode_beat, encode_fetch
 from tests.protocols.faktory.puppet import NULL, OK, Puppet, World, err
+from tests.support.faktory import job, push_line
 
-
-def jid_of(body: bytes | None) -> str:
-    jid: str = json.loads(body or b"")["jid"]
-    return jid
+PUSH = push_line(job("jid-0001"))
 
 
 def test_queues_are_asked_in_the_order_in_which_they_are_listed(client: Puppet) -> None:
-    client.push("jid-0001", queue="low")
-    client.push("jid-0002", queue="high")
-    client.push("jid-0003", queue="low")
-    got = [client.fetch("high", "low") for _ in range(3)]
-    assert [unit["jid"] for unit in got if unit] == ["jid-0002", "jid-0001", "jid-0003"]
+    for jid, queue in (("jid-0001", "low"), ("jid-0002", "high"), ("jid-0003", "low")):
+        client.push(jid, queue=queue)
+    got = [client.fetch_job("high", "low")["jid"] for _ in range(3)]
+    assert got == ["jid-0002", "jid-0001", "jid-0003"]
 
 
-def test_a_waiting_fetch_is_answered_when_a_job_comes_to_any_of_its_queues(world: World) -> None:
-    producer, worker = world.client(), world.client("w1")
-    worker.send(encode_fetch("a", "b"))
+def test_a_waiting_fetch_is_answered_when_a_job_comes_to_any_of_its_queues(
+    world: World, producer: Puppet, worker: Puppet
+) -> None:
+    worker.say("FETCH a b")
     world.pass_time(700)
     assert worker.take() is None
     producer.push("jid-0001", queue="b")
     (reply,) = worker.take_all()
-    assert jid_of(reply.body) == "jid-0001"
+    assert reply.json["jid"] == "jid-0001"
 
 
 def test_those_who_wait_are_served_in_the_order_they_came(producer: Puppet, world: World) -> None:
     workers = [world.client(f"w{i}") for i in range(3)]
     for worker in workers:
-        worker.send(encode_fetch())
+        worker.say("FETCH")
     for i in range(3):
         producer.push(f"jid-000{i}")
     for i, worker in enumerate(workers):
         (reply,) = worker.take_all()
-        assert jid_of(reply.body) == f"jid-000{i}"
+        assert reply.json["jid"] == f"jid-000{i}"
 
 
 def test_a_fetch_in_vain_ends_before_two_seconds_are_over(world: World, client: Puppet) -> None:
-    client.send(encode_fetch("nothing"))
+    client.say("FETCH nothing")
     world.pass_time(1_800)
     assert client.take() is None
     world.pass_time(190)
@@ -60,17 +53,17 @@ def test_a_fetch_in_vain_ends_before_two_seconds_are_over(world: World, client: 
 
 def test_what_lies_behind_a_fetch_waits_for_its_answer(world: World) -> None:
     client, other = world.client(), world.client()
-    client.send(encode_fetch() + b'PUSH {"jid":"jid-0002","jobtype":"t","args":[]}\r\n')
+    client.say("FETCH", PUSH)
     assert not world.jobs()
     assert client.conversation.unread() > 0
-    other.push("jid-0001")
-    replies = client.take_all()
-    assert ([reply.kind for reply in replies], jid_of(replies[0].body)) == (["$", "+"], "jid-0001")
+    other.push("jid-0002")
+    first, second = client.take_all()
+    assert (first.json["jid"], second) == ("jid-0002", OK)
 
 
 def test_what_comes_while_a_fetch_waits_is_acted_on_after_it(world: World) -> None:
     client, other = world.client(), world.client()
-    client.send(encode_fetch())
+    client.say("FETCH")
     client.send(b"TRACK x\r\nTRACK")
     client.send(b" y\r\n")
     assert client.take() is None
@@ -78,23 +71,22 @@ def test_what_comes_while_a_fetch_waits_is_acted_on_after_it(world: World) -> No
     assert [reply.kind for reply in client.take_all()] == ["$", "-", "-"]
 
 
-def test_a_granted_job_waits_for_the_disk_and_an_empty_answer_does_not(world: World) -> None:
-    producer, worker = world.client(), world.client("w1")
+def test_a_granted_job_waits_for_the_disk_and_an_empty_answer_does_not(
+    producer: Puppet, worker: Puppet
+) -> None:
     worker.waited_for_commit = False
     assert (worker.fetch(), worker.waited_for_commit) == (None, False)
     producer.push("jid-0001")
-    assert worker.fetch() is not None
-    assert worker.waited_for_commit
+    assert (worker.fetch_job()["jid"], worker.waited_for_commit) == ("jid-0001", True)
 
 
 def test_a_client_that_vanishes_inside_fetch_gets_no_job(world: World) -> None:
     producer, gone, worker = world.client(), world.client("w1"), world.client("w2")
-    gone.send(encode_fetch())
+    gone.say("FETCH")
     gone.hang_up()
     producer.push("jid-0001")
     assert [job.state for job in world.jobs()] == [State.READY]
-    unit = worker.fetch() or {}
-    assert unit["jid"] == "jid-0001"
+    assert worker.fetch_job()["jid"] == "jid-0001"
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
@@ -102,12 +94,9 @@ def test_a_job_whose_delivery_was_never_heard_goes_to_the_next(world: World, wid
     producer, gone, worker = world.client(), world.client(wid), world.client("w2")
     producer.push("jid-0001")
     producer.push("jid-0002")
-    world.engine.received(gone.link, encode_fetch())
-    world.engine.turn(world.now)
+    gone.begin("FETCH")
     world.engine.close_link(gone.link, world.now, undelivered=True)
-    first, second = worker.fetch(), worker.fetch()
-    assert first
-    assert second
+    first, second = worker.fetch_job(), worker.fetch_job()
     assert (first["jid"], second["jid"]) == ("jid-0001", "jid-0002")
     assert "failure" not in first
     assert worker.ack("jid-0001") == OK
@@ -116,96 +105,91 @@ def test_a_job_whose_delivery_was_never_heard_goes_to_the_next(world: World, wid
 def test_a_job_that_was_heard_stays_with_its_worker_when_the_connection_ends(world: World) -> None:
     producer, gone, worker = world.client(), world.client("w1"), world.client("w2")
     producer.push("jid-0001")
-    assert gone.fetch() is not None
+    gone.fetch_job()
     gone.hang_up()
     assert (worker.fetch(), [job.state for job in world.jobs()]) == (None, [State.LEASED])
 
 
 def test_an_unheard_answer_to_something_else_gives_no_job_back(world: World) -> None:
-    producer, gone = world.client(), world.client("w1")
-    producer.push("jid-0001")
-    assert gone.fetch() is not None
-    for data in (encode_beat("w1"), b"TRACK x\r\n", b"INFO\r\n", b"QUEUE PAUSE x\r\n"):
-        gone.ask(data)
+    gone = world.client("w1")
+    gone.push("jid-0001")
+    gone.fetch_job()
+    for line in ("TRACK x", "INFO", "QUEUE PAUSE x", beat := 'BEAT {"wid":"w1"}'):
+        gone.call(line)
         assert not gone.conversation.fetching.last_grant
-    world.engine.received(gone.link, encode_beat("w1"))
+    gone.begin(beat, turns=0)
     gone.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 
 def test_an_unheard_grant_that_was_settled_elsewhere_is_left_alone(world: World) -> None:
-    producer, one, two = world.client(), world.client("w1"), world.client("w1")
-    producer.push("jid-0001")
-    assert one.fetch() is not None
+    one, two = world.client("w1"), world.client("w1")
+    two.push("jid-0001")
+    one.fetch_job()
     assert two.ack("jid-0001") == OK
     one.hang_up(undelivered=True)
     assert not world.jobs()
 
 
 def test_a_grant_that_ran_out_and_was_given_again_is_not_given_back(world: World) -> None:
-    producer, stuck = world.client(), world.client("w1")
-    producer.push("jid-0001", reserve_for=60)
-    assert stuck.fetch() is not None
+    stuck = world.client("w1")
+    stuck.push("jid-0001", reserve_for=60)
+    stuck.fetch_job()
     for _ in range(10):
         world.pass_time(10_000, step=1_000)
         stuck.conversation.service.registry.beat(Beat("w1"), world.now)
     other = world.client("w1")
     world.pass_time(40_000, step=1_000)
-    unit = other.fetch() or {}
-    assert unit["failure"]["errtype"] == "ReservationExpired"
+    assert other.fetch_job()["failure"]["errtype"] == "ReservationExpired"
     stuck.hang_up(undelivered=True)
     assert [job.state for job in world.jobs()] == [State.LEASED]
 
 
 def test_a_job_that_comes_to_a_link_that_is_being_closed_goes_to_another(world: World) -> None:
     producer, closing, worker = world.client(), world.client("w1"), world.client("w2")
-    closing.send(encode_fetch())
+    closing.say("FETCH")
     closing.link.close()
-    world.engine.received(producer.link, b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n')
-    world.engine.turn(world.now)
+    producer.begin(PUSH)
     assert worker.fetch() is not None
 
 
-def test_a_paused_queue_gives_nothing_even_to_those_who_waited_before(world: World) -> None:
-    producer, worker = world.client(), world.client("w1")
+def test_a_paused_queue_gives_nothing_even_to_those_who_waited_before(
+    producer: Puppet, worker: Puppet
+) -> None:
     producer.push("jid-0001", queue="a")
     worker.fetch("a")
-    worker.send(encode_fetch("a"))
-    assert producer.line("QUEUE PAUSE a") == OK
+    worker.say("FETCH a")
+    assert producer.call("QUEUE PAUSE a") == OK
     producer.push("jid-0002", queue="a")
     assert worker.take() is None
-    assert producer.line("QUEUE RESUME a") == OK
+    assert producer.call("QUEUE RESUME a") == OK
     (reply,) = worker.take_all()
-    assert jid_of(reply.body) == "jid-0002"
+    assert reply.json["jid"] == "jid-0002"
 
 
 def test_a_name_may_be_asked_for_that_no_job_could_have(world: World) -> None:
     client, waiting = world.client(), world.client()
     assert client.fetch("ä!", "b") is None
-    waiting.send(encode_fetch("ä!"))
+    waiting.say("FETCH ä!")
     assert client.push("jid-0001", queue="ä!").kind == "-"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [b"FETCH " + b"q" * 1_025 + b"\r\n", b"FETCH " + b" ".join(b"%d" % i for i in range(1_025)) + b"\r\n"],
-)  # fmt: skip
-def test_impossible_queues_are_refused_at_once(client: Puppet, line: bytes) -> None:
-    assert client.ask(line).kind == "-"
+@pytest.mark.parametrize("queues", ["q" * 1_025, " ".join(map(str, range(1_025)))])
+def test_impossible_queues_are_refused_at_once(client: Puppet, queues: str) -> None:
+    assert client.call(f"FETCH {queues}").kind == "-"
     assert client.push("jid-0001") == OK
     assert client.fetch() is not None
 
 
 def test_a_name_that_is_no_utf8_is_the_queue_that_it_is_in_every_protocol(world: World) -> None:
     client, waiting = world.client(), world.client()
-    waiting.send(b"FETCH a\xff\r\n")
+    waiting.say(b"FETCH a\xff")
     new = NewJob(text_of(b"a\xff"), "kind", b"[]", Policy(), "H:1", media="json-args")
     world.broker.submit(new, world.now)
-    assert client.ask(b"QUEUE PAUSE a\xfe\r\n") == OK
+    assert client.call(b"QUEUE PAUSE a\xfe") == OK
     (reply,) = waiting.take_all()
-    assert json.loads(reply.body or b"")["queue"] == text_of(b"a\xff")
-    latency = client.ask(b"QUEUE LATENCY a\xff\r\n")
-    assert json.loads(latency.body or b"") == {text_of(b"a\xff"): 0}
+    assert reply.json["queue"] == text_of(b"a\xff")
+    assert client.call(b"QUEUE LATENCY a\xff").json == {text_of(b"a\xff"): 0}
 
 
 def test_as_many_queues_as_anybody_needs(world: World, client: Puppet) -> None:
@@ -217,11 +201,8 @@ def test_as_many_queues_as_anybody_needs(world: World, client: Puppet) -> None:
 
 def test_jobs_of_other_protocols_are_shown_as_work_units(world: World, worker: Puppet) -> None:
     policy = Policy(max_failures=2, lease_ms=5_000)
-    for body, media in (
-        (b"plain text", "bytes"),
-        (b"[1, \r\n2]", "json-args"),
-        (b"\xff\0", "bytes"),
-    ):
+    bodies = [(b"plain text", "bytes"), (b"[1, \r\n2]", "json-args"), (b"\xff\0", "bytes")]
+    for body, media in bodies:
         world.broker.submit(NewJob("q", "fn", body, policy, "H:x:1", media, "other"), world.now)
     assert worker.fetch("q") == {
         "enqueued_at": "2026-09-21T14:13:20.000Z",
@@ -233,8 +214,8 @@ def test_jobs_of_other_protocols_are_shown_as_work_units(world: World, worker: P
         "args": ["plain text"],
         "reserve_for": 5,
     }
-    assert b'"args":[1,   2]' in worker.fetch_raw("q")
-    assert b'"args":[{"base64":"/wA="}]' in worker.fetch_raw("q")
+    assert '"args":[1,   2]' in worker.call("FETCH q").text
+    assert '"args":[{"base64":"/wA="}]' in worker.call("FETCH q").text
     for _ in range(3):
         assert worker.ack("H:x:1") == OK
     assert not world.jobs()
@@ -244,43 +225,39 @@ def test_a_job_without_a_lease_of_its_own_tells_the_one_it_is_given() -> None:
     world = World(limits=Limits(lease_ms=7_000))
     worker = world.client("w1")
     world.broker.submit(NewJob("q", "fn", b"[]", Policy(), "H:x:1", "bytes", "other"), world.now)
-    work = worker.fetch("q") or {}
-    assert (work["reserve_for"], world.jobs()[0].until) == (7, world.now + 7_000)
+    assert (worker.fetch_job("q")["reserve_for"], world.jobs()[0].until) == (7, world.now + 7_000)
 
 
 def test_each_job_says_when_it_was_queued(world: World, client: Puppet) -> None:
     for i in range(3):
         client.push(f"jid-000{i}")
         world.pass_time(1_001)
-    units = [client.fetch() for _ in range(3)]
-    assert [unit["enqueued_at"][17:] for unit in units if unit] == ["20.000Z", "21.001Z", "22.002Z"]
+    queued = [client.fetch_job()["enqueued_at"][17:] for _ in range(3)]
+    assert queued == ["20.000Z", "21.001Z", "22.002Z"]
 
 
 def test_times_are_those_on_the_wall(world: World, client: Puppet) -> None:
     world.broker.wall_ahead_ms = 3_600_000
     client.push("jid-0001")
-    unit = client.fetch() or {}
+    unit = client.fetch_job()
     assert unit["created_at"] == unit["enqueued_at"] == "2026-09-21T15:13:20.000Z"
     assert client.info()["server_utc_time"] == "15:13:20 UTC"
 
 
 def test_a_job_that_comes_behind_the_word_to_be_quiet_goes_to_another(world: World) -> None:
     one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
-    one.send(encode_fetch())
-    push = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n'
-    two.send(encode_beat("w1", current_state="quiet") + push)
+    one.say("FETCH")
+    two.say('BEAT {"wid":"w1","current_state":"quiet"}', PUSH)
     assert one.take() is None
-    unit = other.fetch()
-    assert unit is not None
-    assert "failure" not in unit
+    assert "failure" not in other.fetch_job()
     world.pass_time(2_000)
     assert one.take_all() == [NULL]
 
 
 def test_a_job_that_comes_together_with_the_stop_stays(world: World) -> None:
     first, second = world.client(), world.client()
-    first.send(encode_fetch("x") + b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}\r\n')
-    second.send(encode_fetch())
+    first.say("FETCH x", PUSH)
+    second.say("FETCH")
     world.stop()
     assert (first.take_all(), second.take_all()) == ([NULL, OK], [NULL])
     assert [job.state for job in world.jobs()] == [State.READY]
@@ -289,16 +266,17 @@ def test_a_job_that_comes_together_with_the_stop_stays(world: World) -> None:
 # -- the server stops ----------------------------------------------------------------------------
 
 
-def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more(world: World) -> None:
-    producer, worker = world.client(), world.client("w1")
-    worker.send(encode_fetch("other") + b"TRACK x\r\n" * 200)
+def test_a_server_that_stops_answers_who_waits_and_gives_out_nothing_more(
+    world: World, producer: Puppet, worker: Puppet
+) -> None:
+    worker.say("FETCH other", *["TRACK x"] * 200)
     world.stop()
     replies = worker.take_all()
     assert (replies[0], len(replies)) == (NULL, 201)
     producer.push("jid-0001")
     assert worker.fetch() is None
     assert (worker.beat("w1").body, world.engine.consumers()) == (b'{"state":"terminate"}', 1)
-    worker.send(b"END\r\n")
+    worker.say("END")
     assert (world.engine.consumers(), producer.is_hung_up) == (0, False)
     assert [job.state for job in world.jobs()] == [State.READY]
 
@@ -328,14 +306,14 @@ def test_a_client_that_only_pushes_is_no_consumer_even_with_a_name(world: World)
 # -- what connections remember ---------------------------------------------------------------------
 
 
-def many(number: int, count: int = 1_000) -> bytes:
-    return encode_fetch(*(f"{number}.{i}" for i in range(count)))
+def many(number: int) -> str:
+    return " ".join(["FETCH", *(f"{number}.{i}" for i in range(1_000))])
 
 
 def test_connections_that_ask_for_the_same_share_what_they_remember(world: World) -> None:
     clients = [world.client(f"w{number}") for number in range(100)]
     for client in clients:
-        client.send(encode_fetch("high", "low"))
+        client.say("FETCH high low")
     world.pass_time(2_000)
     assert {client.take() for client in clients} == {NULL}
     assert len({id(client.conversation.fetching.queues()) for client in clients}) == 1
@@ -349,7 +327,7 @@ def test_what_all_connections_remember_is_bounded() -> None:
     world = World(limits=Limits(offered_bytes=200_000))
     clients = [world.client(f"w{number}") for number in range(10)]
     for number, client in enumerate(clients):
-        client.send(many(number))
+        client.say(many(number))
         assert world.service.queue_lists.bytes <= 200_000
         assert len(client.conversation.fetching.queues()) == 1_000
     world.pass_time(2_000)
@@ -358,7 +336,7 @@ def test_what_all_connections_remember_is_bounded() -> None:
     assert 0 < len(remembered) < 5
     assert world.service.queue_lists.names_waiting == 0
     clients[0].push("jid-0001", queue="9.7")
-    assert clients[9].ask(many(9)).body is not None
+    assert clients[9].call(many(9)).body is not None
     assert not clients[9].conversation.fetching.queues()
     for client in clients:
         client.hang_up()
@@ -369,22 +347,22 @@ def test_only_so_many_names_may_wait_for_jobs(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("franca.protocols.faktory.fetching.NAMES_WAITING_MAX", 2_500)
     world = World()
     first, second, third = (world.client() for _ in range(3))
-    first.send(many(1))
-    second.send(many(2))
-    assert third.ask(many(3)).kind == "-"
-    third.send(encode_fetch("few"))
+    first.say(many(1))
+    second.say(many(2))
+    assert third.call(many(3)).kind == "-"
+    third.say("FETCH few")
     assert third.take() is None
     first.hang_up()
     world.pass_time(2_000)
     assert (third.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
-    third.send(many(3))
+    third.say(many(3))
     assert (third.take(), world.service.queue_lists.names_waiting) == (None, 1_000)
     world.stop()
     assert (third.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
 
 
 def test_a_quiet_worker_is_counted_no_longer_than_it_waits(world: World, worker: Puppet) -> None:
-    worker.send(many(1))
+    worker.say(many(1))
     assert world.service.ask_worker("w1", "quiet")
     world.pass_time(2_000)
     assert (worker.take(), world.service.queue_lists.names_waiting) == (NULL, 0)
@@ -394,13 +372,12 @@ def test_a_quiet_worker_is_counted_no_longer_than_it_waits(world: World, worker:
 def test_a_demand_that_the_broker_refuses_is_answered_with_an_error(
     world: World, client: Puppet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-
     def refuse(*_: object) -> None:
         raise TooMuch("too many queues")
 
     monkeypatch.setattr(Broker, "demand", refuse)
-    assert client.ask(many(1)) == err("too many queues")
-    assert client.ask(encode_fetch()) == err("too many queues")
+    for line in (many(1), "FETCH"):
+        assert client.call(line) == err("too many queues")
     monkeypatch.undo()
     assert world.service.queue_lists.names_waiting == 0
     client.push("jid-0001")

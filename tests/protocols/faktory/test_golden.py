@@ -1,11 +1,9 @@
 """The bytes of every command and every refusal, fed whole, byte by byte and among others."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
-from tests.protocols.faktory.puppet import World
+from tests.protocols.faktory.puppet import Puppet, World
 
 STAMP = b"2026-09-21T14:13:20.000Z"
 UNIT = (
@@ -182,13 +180,16 @@ def test_an_exchange_between_two_others(sent: bytes, expected: bytes) -> None:
 
 
 @pytest.mark.parametrize(("sent", "expected"), CASES, ids=IDS)
-def test_each_reply_is_one_piece(world: World, sent: bytes, expected: bytes) -> None:
+def test_each_reply_is_one_piece(
+    world: World, monkeypatch: pytest.MonkeyPatch, sent: bytes, expected: bytes
+) -> None:
     client = world.client()
-    client.pieces.clear()
+    pieces: list[bytes] = []
+    monkeypatch.setattr(client, "receive", pieces.extend)
     client.send(sent)
-    world.pass_time(2_000)
-    world.pass_time(2_000)
-    for piece in client.pieces:
+    world.pass_time(4_000)
+    assert b"".join(pieces) == expected
+    for piece in pieces:
         assert piece.endswith(b"\r\n")
         assert piece.count(b"\r\n") == (2 if piece[:1] == b"$" and piece != NULL else 1)
 
@@ -205,13 +206,11 @@ def test_each_reply_is_one_piece(world: World, sent: bytes, expected: bytes) -> 
      b'{"jid":"jid-0001","jobtype":"t","args":[],"x":' + b"[" * 50_000],
 )  # fmt: skip
 @pytest.mark.parametrize("verb", [b"PUSH ", b"PUSHB "])
-def test_what_is_no_job_is_refused_in_one_line(verb: bytes, text: bytes) -> None:
+def test_what_is_no_job_is_refused_in_one_line(
+    world: World, client: Puppet, verb: bytes, text: bytes
+) -> None:
     if verb == b"PUSHB " and text == b"[]":
         text = b"{}"
-    world = World()
-    client = world.client()
-    client.send(verb + text + b"\r\n")
-    (reply,) = client.take_all()
-    assert (reply.kind, (reply.body or b"").startswith(b"ERR invalid JSON: ")) == ("-", True)
-    assert not client.unread
-    assert (client.line("TRACK").kind, world.jobs()) == ("-", [])
+    reply = client.call(verb + text)
+    assert (reply.kind, reply.text[:18]) == ("-", "ERR invalid JSON: ")
+    assert (client.call("TRACK").kind, world.jobs()) == ("-", [])

@@ -1,19 +1,27 @@
 """Greeting, password, HELLO: who is let in, and who is hung up on without a word."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Callable
 
 import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.faktory.settings import FaktorySettings
 from franca.protocols.faktory.wire import password_hash
-from tests.protocols.faktory.client import encode_hello
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
+from tests.support.faktory import hello_line
 
 SECRET = FaktorySettings(password="s3cret")
+REFUSED = err("Invalid password")
+
+
+@pytest.fixture
+def stranger(world: World) -> Puppet:
+    """A client that was greeted and has said nothing yet."""
+    client = world.connect()
+    assert client.heard() == b'+HI {"v":2}\r\n'
+    return client
 
 
 def greet(world: World) -> tuple[Puppet, str, int]:
@@ -25,10 +33,6 @@ def greet(world: World) -> tuple[Puppet, str, int]:
     return client, asked["s"], asked["i"]
 
 
-def test_an_open_server_greets_with_exactly_these_bytes() -> None:
-    assert World().connect().heard() == b'+HI {"v":2}\r\n'
-
-
 def test_each_connection_gets_its_own_salt_and_a_modest_number_of_rounds() -> None:
     world = World(settings=SECRET)
     greetings = [greet(world) for _ in range(50)]
@@ -38,27 +42,19 @@ def test_each_connection_gets_its_own_salt_and_a_modest_number_of_rounds() -> No
 
 def test_the_right_hash_is_let_in() -> None:
     client, salt, rounds = greet(World(settings=SECRET))
-    assert client.ask(encode_hello(pwdhash=password_hash("s3cret", salt, rounds))) == OK
+    assert client.call(hello_line(pwdhash=password_hash("s3cret", salt, rounds))) == OK
     assert client.link.known
 
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda right: right.upper(),
-        lambda right: right[:-1],
-        lambda right: "0" * 64,
-        lambda right: right + "\n",
-        lambda right: "é" * 64,
-        lambda right: "",
-        lambda right: None,
-    ],
-)
-def test_a_wrong_hash_is_told_and_hung_up_on(change: object) -> None:
+    [str.upper, lambda right: right[:-1], lambda _: "0" * 64, lambda right: right + "\n",
+     lambda _: "é" * 64, lambda _: "", lambda _: None],
+)  # fmt: skip
+def test_a_wrong_hash_is_told_and_hung_up_on(change: Callable[[str], str | None]) -> None:
     client, salt, rounds = greet(World(settings=SECRET))
-    assert callable(change)
     said = change(password_hash("s3cret", salt, rounds))
-    assert client.ask(encode_hello(pwdhash=said)) == err("Invalid password")
+    assert client.call(hello_line(pwdhash=said)) == REFUSED
     assert (client.is_hung_up, client.link.known) == (True, False)
 
 
@@ -66,122 +62,90 @@ def test_a_hash_is_worth_nothing_on_another_connection() -> None:
     world = World(settings=SECRET)
     _, salt, rounds = greet(world)
     other, _, _ = greet(world)
-    hello = encode_hello(pwdhash=password_hash("s3cret", salt, rounds))
-    assert other.ask(hello) == err("Invalid password")
+    hello = hello_line(pwdhash=password_hash("s3cret", salt, rounds))
+    assert other.call(hello) == REFUSED
 
 
 @pytest.mark.parametrize("version", [b"", b'"v":0,', b'"v":1,', b'"v":null,'])
 def test_an_old_client_hashes_once(version: bytes) -> None:
     client, salt, _ = greet(World(settings=SECRET))
     once = password_hash("s3cret", salt, 1).encode()
-    assert client.ask(b'HELLO {%b"pwdhash":"%b"}\r\n' % (version, once)) == OK
+    assert client.call(b'HELLO {%b"pwdhash":"%b"}' % (version, once)) == OK
 
 
 def test_a_new_client_does_not_get_away_with_one_round() -> None:
     client, salt, _ = greet(World(settings=SECRET))
-    once = password_hash("s3cret", salt, 1)
-    assert client.ask(encode_hello(pwdhash=once)) == err("Invalid password")
+    assert client.call(hello_line(pwdhash=password_hash("s3cret", salt, 1))) == REFUSED
 
 
 def test_old_clients_can_be_shut_out() -> None:
     settings = FaktorySettings(password="s3cret", allow_v1_passwords=False)
     client, salt, _ = greet(World(settings=settings))
     once = password_hash("s3cret", salt, 1)
-    assert client.ask(b'HELLO {"pwdhash":"%b"}\r\n' % once.encode()) == err("Invalid password")
+    assert client.call(f'HELLO {{"pwdhash":"{once}"}}') == REFUSED
 
 
 @pytest.mark.parametrize(
     "hello",
-    [
-        b"HELLO {}",
-        b'HELLO {"v":2}',
-        b'HELLO {"v":99}',
-        b'HELLO {"wid":null,"pwdhash":null,"labels":null,"hostname":null}',
-        b'HELLO {"wid":""}',
-        b'HELLO {"V":2,"Wid":"w1","HostName":"h","PID":1,"Labels":["a",null]}',
-        b'HELLO {"v":2,"username":"u","rss_kb":5,"unknown":{"x":[1]}}',
-    ],
-)
+    [b"HELLO {}", b'HELLO {"v":2}', b'HELLO {"v":99}', b'HELLO {"wid":""}',
+     b'HELLO {"wid":null,"pwdhash":null,"labels":null,"hostname":null}',
+     b'HELLO {"V":2,"Wid":"w1","HostName":"h","PID":1,"Labels":["a",null]}',
+     b'HELLO {"v":2,"username":"u","rss_kb":5,"unknown":{"x":[1]}}'],
+)  # fmt: skip
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
-def test_hello_in_all_accepted_forms(hello: bytes, end: bytes) -> None:
-    client = World().connect()
-    client.heard()
-    client.send(hello + end)
-    assert (client.heard(), client.is_hung_up) == (b"+OK\r\n", False)
+def test_hello_in_all_accepted_forms(stranger: Puppet, hello: bytes, end: bytes) -> None:
+    stranger.send(hello + end)
+    assert (stranger.heard(), stranger.is_hung_up) == (b"+OK\r\n", False)
 
 
 @pytest.mark.parametrize(
     "line",
-    [
-        b"hello {}",
-        b"HELLO  {}",
-        b"HELLO{}",
-        b"HELLO",
-        b"HELLO []",
-        b"HELLO {",
-        b'HELLO {"pid":"1"}',
-        b'HELLO {"pid":1.5}',
-        b'HELLO {"labels":"x"}',
-        b'HELLO {"v":"2"}',
-        b'HELLO {"v":256}',
-        b'HELLO {"v":2} x',
-        b'HELLO {"wid":"\xff',
-        b'HELLO {"x":' + b"[" * 60_000,
-        b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}',
-        b"FETCH default",
-        b"INFO",
-        b"END",
-        b"",
-        b"GET / HTTP/1.1",
-        b"POST /queues HTTP/1.1",
-        b"\x16\x03\x01\x02\x00\x01\x00",
-        b"\0\0\0",
-        b"HELLO {" + b" " * 70_000 + b"}",
-    ],
-)
-def test_a_stranger_who_says_anything_else_is_hung_up_on(world: World, line: bytes) -> None:
-    client = world.connect()
-    client.heard()
-    client.send(line + b'\r\nHELLO {"v":2}\r\n')
-    assert (client.heard(), client.is_hung_up, world.jobs()) == (b"", True, [])
+    [b"hello {}", b"HELLO  {}", b"HELLO{}", b"HELLO", b"HELLO []", b"HELLO {", b'HELLO {"pid":"1"}',
+     b'HELLO {"pid":1.5}', b'HELLO {"labels":"x"}', b'HELLO {"v":"2"}', b'HELLO {"v":256}', b'HELLO {"v":2} x',
+     b'HELLO {"wid":"\xff', b'HELLO {"x":' + b"[" * 60_000, b'PUSH {"jid":"jid-0001","jobtype":"t","args":[]}',
+     b"FETCH default", b"INFO", b"END", b"", b"GET / HTTP/1.1", b"POST /queues HTTP/1.1",
+     b"\x16\x03\x01\x02\x00\x01\x00", b"\0\0\0", b"HELLO {" + b" " * 70_000 + b"}"],
+)  # fmt: skip
+def test_a_stranger_who_says_anything_else_is_hung_up_on(
+    world: World, stranger: Puppet, line: bytes
+) -> None:
+    stranger.say(line, hello_line())
+    assert (stranger.heard(), stranger.is_hung_up, world.jobs()) == (b"", True, [])
 
 
-def test_a_stranger_may_not_pile_up_bytes() -> None:
-    client = World().connect()
-    client.heard()
-    client.send(b"HELLO {" + b" " * 70_000)
-    assert client.is_hung_up
-    assert client.heard() == b""
+def test_a_stranger_may_not_pile_up_bytes(stranger: Puppet) -> None:
+    stranger.send(b"HELLO {" + b" " * 70_000)
+    assert (stranger.heard(), stranger.is_hung_up) == (b"", True)
 
 
-def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while(world: World) -> None:
-    client = world.connect()
+def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while(
+    world: World, stranger: Puppet
+) -> None:
     world.pass_time(7_000)
-    assert client.is_hung_up
+    assert stranger.is_hung_up
 
 
-def test_commands_right_behind_hello_are_acted_on() -> None:
-    client = World().connect()
-    client.heard()
-    client.send(b'HELLO {"v":2}\r\nTRACK x\r\n')
-    assert client.take() == OK
-    assert client.take() is not None
+def test_commands_right_behind_hello_are_acted_on(stranger: Puppet) -> None:
+    stranger.say(hello_line(), "TRACK x")
+    assert [reply.kind for reply in stranger.take_all()] == ["+", "-"]
 
 
-@pytest.mark.parametrize("wid", ["w" * 1025, "a\0b"])
-def test_a_worker_with_an_impossible_name_is_refused(world: World, wid: str) -> None:
-    client = world.connect()
-    client.heard()
-    assert (client.ask(encode_hello(wid)).kind, client.is_hung_up) == ("-", True)
+# The last is what a connection without a name is called.
+@pytest.mark.parametrize("wid", ["w" * 1025, "a\0b", "link l1"])
+def test_a_worker_with_an_impossible_name_is_refused(
+    world: World, stranger: Puppet, wid: str
+) -> None:
+    assert (stranger.call(hello_line(wid)).kind, stranger.is_hung_up) == ("-", True)
     assert not world.service.workers()
+    for name in ("link", "linked 1", "Link 1"):
+        world.client(name)
 
 
 def test_a_line_that_never_ends_is_refused_and_hung_up_on() -> None:
     world = World(limits=Limits(frame_bytes_max=1_000))
     client = world.client()
     client.send(b"PUSH " + b"x" * 2_000)
-    assert client.take() == err("a line of more than 1000 bytes")
-    assert client.is_hung_up
+    assert (client.take(), client.is_hung_up) == (err("a line of more than 1000 bytes"), True)
 
 
 @pytest.mark.parametrize("size", [999, 1_000, 1_001, 1_002])
@@ -200,19 +164,9 @@ def test_a_long_line_is_judged_the_same_however_it_is_cut(size: int, end: bytes)
 def test_half_a_line_and_then_silence_is_hung_up_on(world: World, client: Puppet) -> None:
     client.send(b"PUSH {")
     world.pass_time(33_000, step=500)
-    assert client.is_hung_up
-    assert client.heard() == b""
+    assert (client.heard(), client.is_hung_up) == (b"", True)
 
 
 def test_end_is_not_answered(client: Puppet) -> None:
-    client.send(b"END\r\nTRACK x\r\n")
-    assert client.is_hung_up
-    assert client.heard() == b""
-
-
-def test_no_worker_is_taken_for_a_connection_without_a_wid(world: World) -> None:
-    client = world.connect()
-    client.take()
-    assert (client.ask(encode_hello("link l1")).kind, client.is_hung_up) == ("-", True)
-    for wid in ("link", "linked 1", "Link 1"):
-        world.client(wid)
+    client.say("END\r\nTRACK x")
+    assert (client.heard(), client.is_hung_up) == (b"", True)

@@ -1,7 +1,5 @@
 """Whatever comes in: nothing is raised, nothing hangs, and cuts in the stream change nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 from contextlib import suppress
@@ -15,9 +13,8 @@ from franca.control.views import whole
 from franca.core.limits import Limits
 from franca.protocols.bodies import as_bytes, as_json_args
 from franca.protocols.faktory.go_json import Unfit, check, run_steps
-from tests.protocols.faktory import client as wire
-from tests.protocols.faktory.puppet import Puppet, World, job
-from tests.support.faktory import take_reply
+from tests.protocols.faktory.puppet import Puppet, World
+from tests.support.faktory import ack_line, fail_line, job, mutate_line, said
 
 JIDS = st.sampled_from(["jid-0001", "jid-0002", "short", "jid-\0000"])
 JUNK = st.one_of(
@@ -77,8 +74,8 @@ LINES = st.one_of(
     UNITS.map(lambda unit: f"PUSH {dumps(unit)}".encode()),
     st.lists(UNITS, max_size=3).map(lambda units: f"PUSHB {dumps(units)}".encode()),
     st.sampled_from([b"FETCH", b"FETCH default", b"FETCH a b", b"FETCH  x", b"FETCH a a"]),
-    JIDS.map(lambda jid: wire.encode_ack(jid).strip()),
-    st.builds(lambda jid, text: wire.encode_fail(jid, text).strip(), JIDS, st.text(max_size=20)),
+    JIDS.map(lambda jid: ack_line(jid).encode()),
+    st.builds(lambda jid, text: fail_line(jid, text).encode(), JIDS, st.text(max_size=20)),
     st.builds(lambda wid, state: f"BEAT {dumps({'wid': wid, 'current_state': state})}".encode(),
               st.sampled_from(["w1", "w2", ""]), JUNK),
     st.builds(lambda cmd, target, junk: f"MUTATE {dumps({'cmd': cmd, 'target': target, 'filter': junk})}".encode(),
@@ -109,15 +106,6 @@ def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
     return client.heard(), client.is_hung_up
 
 
-def replies_in(heard: bytes) -> int:
-    unread = bytearray(heard)
-    count = 0
-    while take_reply(unread) is not None:
-        count += 1
-    assert not unread
-    return count
-
-
 @settings(max_examples=100, deadline=None)
 @given(STREAMS, st.data())
 def test_any_cut_of_any_lines_gives_the_same_replies(stream: bytes, data: st.DataObject) -> None:
@@ -132,7 +120,7 @@ def test_any_cut_of_any_lines_gives_the_same_replies(stream: bytes, data: st.Dat
     cut, cut_closed = converse(pieces)
     assert (_timeless(cut), cut_closed) == (_timeless(whole), closed)
     if not closed:
-        assert replies_in(whole) == stream.count(b"\n")
+        assert len(list(said(whole))) == stream.count(b"\n")
 
 
 def _timeless(heard: bytes) -> bytes:
@@ -169,8 +157,8 @@ def test_whatever_is_pushed_may_be_taken_shown_and_run(lines: list[bytes], known
     for _ in range(3):
         unit = worker.fetch()
         if unit is not None:
-            assert worker.ask(wire.encode_fail(unit["jid"], "x")).kind == "+"
-    worker.line('MUTATE {"cmd":"requeue","target":"retries"}')
+            assert worker.fail(unit["jid"], "x").kind == "+"
+    worker.call(mutate_line("requeue", "retries"))
     while (unit := worker.fetch()) is not None:
         assert worker.ack(unit["jid"]).kind == "+"
     client.hang_up(undelivered=True)
@@ -194,7 +182,7 @@ def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, know
     world.pass_time(2_000)
     heard = client.heard()
     if known:
-        assert (replies_in(heard), heard.startswith((b"-ERR ", b"$-1"))) == (1, True)
+        assert (len(list(said(heard))), heard.startswith((b"-ERR ", b"$-1"))) == (1, True)
         assert len(heard) < 5_000
     else:
         assert (heard, client.is_hung_up) == (b"", True)
@@ -203,13 +191,12 @@ def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, know
 
 def test_a_flood_takes_its_share_of_a_turn_and_no_more(world: World) -> None:
     flooder, other = world.client(), world.client()
-    world.engine.received(flooder.link, b"TRACK x\r\n" * 1_000)
-    world.engine.received(other.link, b"TRACK y\r\n")
-    world.engine.turn(world.now)
+    flooder.begin(*["TRACK x"] * 1_000, turns=0)
+    other.begin("TRACK y")
     assert (len(flooder.link.out), len(other.link.out)) == (world.limits.turn_messages, 1)
     assert world.engine.has_input()
     world.run()
-    assert replies_in(flooder.heard()) == 1_000
+    assert len(flooder.take_all()) == 1_000
 
 
 @given(st.recursive(st.just("[]"), lambda inner: st.lists(inner, min_size=1, max_size=3).map(lambda parts: "[" + ",".join(parts) + "]")))  # fmt: skip
@@ -239,10 +226,9 @@ def depth(text: bytes) -> int:
 
 @pytest.mark.parametrize("thing", [b"{}", b'{"a":1}'])
 def test_a_large_frame_of_no_jobs_is_refused_before_it_comes(client: Puppet, thing: bytes) -> None:
-    reply = client.ask(b"PUSHB [%b]\r\n" % b",".join([thing] * 50_000))
-    assert reply.kind == "-"
-    assert b"too short to be jobs" in (reply.body or b"")
-    assert client.ask(b"PUSHB [{}]\r\n").kind == "$"
+    reply = client.call(b"PUSHB [%b]" % b",".join([thing] * 50_000))
+    assert (reply.kind, "too short to be jobs" in reply.text) == ("-", True)
+    assert client.call(b"PUSHB [{}]").kind == "$"
 
 
 @pytest.mark.parametrize(("queues", "is_old"), [(900, False), (1_100, True)])
@@ -252,7 +238,7 @@ def test_info_about_very_many_queues_may_be_a_second_old_and_no_older(
     for number in range(queues):
         world.broker.queue(f"q{number}")
     assert client.info()["faktory"]["total_enqueued"] == 0
-    client.push(jid="job-00001", queue="q1")
+    client.push("job-00001", queue="q1")
     assert client.info()["faktory"]["total_enqueued"] == (0 if is_old else 1)
     world.now += 1_000
     assert client.info()["faktory"]["total_enqueued"] == 1

@@ -1,26 +1,19 @@
 """What becomes of a pushed job: defaults, fidelity, limits, and a push said twice."""
 
-from __future__ import annotations
-
-import json
-from typing import Any
 from zlib import crc32
 
 import pytest
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from tests.protocols.faktory.client import encode_push, encode_push_many
-from tests.protocols.faktory.puppet import OK, Puppet, World, err, job
-from tests.protocols.world import START
+from tests.protocols.faktory.puppet import OK, Puppet, World, err
+from tests.support.faktory import JobDict, job, mutate_line, push_line, push_many_line
 
 
-def delivered(text: str) -> dict[str, Any]:
-    world = World()
-    client = world.client()
-    assert client.line(f"PUSH {text}") == OK
-    unit: dict[str, Any] = json.loads(client.fetch_raw("default"))
-    return unit
+def delivered(text: str) -> JobDict:
+    client = World().client()
+    assert client.call(f"PUSH {text}") == OK
+    return client.fetch_job()
 
 
 def unit(members: str = "", args: str = "[]") -> str:
@@ -88,17 +81,17 @@ def test_what_says_nothing_is_dropped(members: str) -> None:
     ],
 )
 def test_arguments_survive_to_the_letter(client: Puppet, args: str) -> None:
-    assert client.line(f"PUSH {unit(args=args)}") == OK
-    assert f'"args":{args},'.encode() in client.fetch_raw("default")
+    assert client.call(f"PUSH {unit(args=args)}") == OK
+    assert f'"args":{args},' in client.call("FETCH").text
 
 
 def test_spaces_between_parts_are_dropped_and_kept_inside_strings(client: Puppet) -> None:
     text = '{ "jid" : "jid-0001", "jobtype":\t"a b", "args": [ 1.0 , "x  y", {"k" : [ ]} ] }'
-    assert client.line(f"PUSH {text}") == OK
-    assert client.fetch_raw() == (
-        b'{"enqueued_at":"2026-09-21T14:13:20.000Z","retry":25,"jid":"jid-0001",'
-        b'"queue":"default","jobtype":"a b","created_at":"2026-09-21T14:13:20.000Z",'
-        b'"args":[1.0,"x  y",{"k":[]}],"reserve_for":1800}'
+    assert client.call(f"PUSH {text}") == OK
+    assert client.call("FETCH").text == (
+        '{"enqueued_at":"2026-09-21T14:13:20.000Z","retry":25,"jid":"jid-0001",'
+        '"queue":"default","jobtype":"a b","created_at":"2026-09-21T14:13:20.000Z",'
+        '"args":[1.0,"x  y",{"k":[]}],"reserve_for":1800}'
     )
 
 
@@ -106,20 +99,18 @@ def test_one_clients_retry_is_not_anothers_default(world: World) -> None:
     one, other = world.client(), world.client()
     one.push("jid-0001", retry=2)
     other.push("jid-0002")
-    assert [unit["retry"] for unit in (one.fetch(), one.fetch()) if unit] == [2, 25]
+    assert [one.fetch_job()["retry"] for _ in range(2)] == [2, 25]
 
 
 def test_a_job_for_later_is_delivered_at_its_time(client: Puppet, world: World) -> None:
     assert client.push("jid-0001", at="2026-09-21T16:13:30.0005+02:00") == OK
     assert client.info()["faktory"]["sets"]["scheduled"] == 1
     world.pass_time(10_000 - 50)
-    client.send(b"FETCH\r\n")
+    client.say("FETCH")
     world.pass_time(50)
     assert client.take() is None
     world.pass_time(100)
-    (reply,) = client.take_all()
-    assert reply.body is not None
-    unit = json.loads(reply.body)
+    unit = client.read().json
     assert unit["at"] == "2026-09-21T16:13:30.0005+02:00"
     assert unit["enqueued_at"] >= "2026-09-21T14:13:30.001Z"
 
@@ -135,15 +126,15 @@ def test_a_time_in_the_past_is_now(client: Puppet, at: str) -> None:
 def test_a_push_said_again_makes_no_second_job(world: World, client: Puppet) -> None:
     for _ in range(3):
         assert client.push("jid-0001", 1, at="2020-01-01T00:00:00Z") == OK
-    assert client.push_many([job("jid-0001", 1, at="2020-01-01T00:00:00Z")]).body == b"{}"
+    assert client.push_many([job("jid-0001", 1, at="2020-01-01T00:00:00Z")]) == {}
     assert len(world.jobs()) == 1
 
 
 @pytest.mark.parametrize("members", [{}, {"custom": {"a": 1}}])
-def test_jobs_that_differ_are_two_though_checksums_are_alike(members: dict[str, object]) -> None:
+def test_jobs_that_differ_are_two_though_checksums_are_alike(
+    world: World, client: Puppet, members: dict[str, object]
+) -> None:
     assert crc32(b"[1054221393]") == crc32(b"[2530338831]")
-    world = World()
-    client = world.client()
     client.push("jid-0001", 1054221393, **members)
     client.push("jid-0001", 2530338831, **members)
     assert (len(world.jobs()), len({job.digest for job in world.jobs()})) == (2, 2)
@@ -156,25 +147,13 @@ def test_a_scheduled_push_said_again_later_is_no_second_job(client: Puppet, worl
     assert len(world.jobs()) == 1
 
 
-@pytest.mark.parametrize(
-    "other",
-    [{"args": [2]}, {"jobtype": "other"}, {"queue": "other"}, {"at": "2030-01-01T00:00:00Z"}],
-)
-def test_a_push_of_the_same_jid_but_another_job_is_a_second_job(other: dict[str, object]) -> None:
-    world = World()
-    client = world.client()
-    client.push("jid-0001", 1)
-    assert (client.ask(encode_push(job("jid-0001", 1) | other)), len(world.jobs())) == (OK, 2)
-
-
-def test_a_worker_may_push_the_jid_that_it_runs(world: World) -> None:
-    client = world.client("w1")
-    client.push("jid-0001", 1)
-    assert client.fetch() is not None
-    client.push("jid-0001", 1)
-    client.ack("jid-0001")
+def test_a_worker_may_push_the_jid_that_it_runs(world: World, worker: Puppet) -> None:
+    worker.push("jid-0001", 1)
+    worker.fetch_job()
+    worker.push("jid-0001", 1)
+    worker.ack("jid-0001")
     assert [job.state for job in world.jobs()] == [State.READY]
-    assert client.fetch() is not None
+    worker.fetch_job()
 
 
 def test_limits_are_told_and_nothing_is_kept() -> None:
@@ -192,12 +171,12 @@ def test_limits_are_told_and_nothing_is_kept() -> None:
 def test_jobs_may_nest_as_deep_as_the_limit(client: Puppet, depth: int, kind: str) -> None:
     nested = "[" * depth + "]" * depth
     filler = ",".join(['"[[[["'] * 100)
-    assert client.line(f"PUSH {unit(args=nested)}").kind == kind
-    assert client.line(f"PUSH {unit(args=f'[{filler}]')}") == OK
+    assert client.call(f"PUSH {unit(args=nested)}").kind == kind
+    assert client.call(f"PUSH {unit(args=f'[{filler}]')}") == OK
 
 
 def test_a_wide_job_is_not_a_deep_one(client: Puppet) -> None:
-    assert client.line(f"PUSH {unit(args='[' + ','.join(['[{}]'] * 5_000) + ']')}") == OK
+    assert client.call(f"PUSH {unit(args='[' + ','.join(['[{}]'] * 5_000) + ']')}") == OK
 
 
 def test_no_new_jobs_when_the_disk_is_full_but_old_ones_go_on(world: World, client: Puppet) -> None:
@@ -205,55 +184,48 @@ def test_no_new_jobs_when_the_disk_is_full_but_old_ones_go_on(world: World, clie
     world.broker.refusing_new = True
     text = "the disk is nearly full; no new jobs are taken until there is room"
     assert client.push("jid-0002") == err(text)
-    reply = client.push_many([job("jid-0002")])
-    assert json.loads(reply.body or b"") == {"jid-0002": text}
-    assert client.fetch() is not None
+    assert client.push_many([job("jid-0002")]) == {"jid-0002": text}
+    client.fetch_job()
     assert (client.ack("jid-0001"), world.jobs()) == (OK, [])
 
 
 def test_a_job_waits_for_the_disk_before_it_is_answered(client: Puppet) -> None:
     client.waited_for_commit = False
-    client.line("TRACK x")
-    client.line("PUSH {}")
-    client.info()
+    for line in ("TRACK x", "PUSH {}", "INFO"):
+        client.call(line)
     assert not client.waited_for_commit
     client.push("jid-0001")
     assert client.waited_for_commit
 
 
 def test_a_thousand_jobs_at_once(world: World, client: Puppet) -> None:
-    assert client.push_many([job(f"jid-{i:05}", i) for i in range(1_000)]).body == b"{}"
+    assert client.push_many([job(f"jid-{i:05}", i) for i in range(1_000)]) == {}
     assert (len(world.jobs()), world.broker.totals.pushed) == (1_000, 1_000)
-    first = client.fetch() or {}
-    assert first["jid"] == "jid-00000"
+    assert client.fetch_job()["jid"] == "jid-00000"
 
 
 def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once(world: World) -> None:
     flooder, other = world.client(), world.client()
     jobs = [job(f"jid-{i:05}", i) for i in range(1_999)] + [job("short")]
-    data = encode_push_many(jobs) + b"TRACK x\r\n"
+    data = push_many_line(jobs).encode()
     world.engine.received(flooder.link, data[:50])
-    world.engine.received(flooder.link, data[50:])
-    world.engine.turn(world.now)
-    world.engine.turn(world.now)
+    flooder.begin(data[50:], "TRACK x", turns=2)
     assert world.broker.totals.pushed == 500
     assert other.push("jid-other") == OK
-    world.engine.received(flooder.link, b"TRACK y\r\n")
-    world.run()
+    flooder.say("TRACK y")
     replies = flooder.take_all()
-    assert json.loads(replies[0].body or b"") == {
-        "short": "jobs must have a reasonable jid parameter"
-    }
+    assert replies[0].json == {"short": "jobs must have a reasonable jid parameter"}
     assert [reply.kind for reply in replies] == ["$", "-", "-"]
     assert world.broker.totals.pushed == 2_000
 
 
 @pytest.mark.parametrize("tail", [b"", b"TRACK x\r\n", b"TRACK"])
-def test_very_many_jobs_are_all_pushed_though_the_client_is_gone(world: World, tail: bytes) -> None:
-    client = world.client()
-    jobs = [job(f"jid-{i:05}", i) for i in range(2_000)]
-    world.engine.received(client.link, encode_push_many(jobs) + tail)
-    world.engine.turn(world.now)
+def test_very_many_jobs_are_all_pushed_though_the_client_is_gone(
+    world: World, client: Puppet, tail: bytes
+) -> None:
+    client.begin(push_many_line(job(f"jid-{i:05}", i) for i in range(2_000)), turns=0)
+    world.engine.received(client.link, tail)
+    client.begin()
     client.hang_up()
     assert world.broker.totals.pushed == 2_000
 
@@ -275,7 +247,7 @@ def test_a_push_that_differs_is_another_job(client: Puppet, world: World, member
     ):  # fmt: skip
         before = world.broker.totals.pushed
         for unit in (one, other, one, other):
-            assert client.ask(encode_push(unit)) == OK
+            assert client.call(push_line(unit)) == OK
         assert world.broker.totals.pushed - before == 2, member
 
 
@@ -284,9 +256,9 @@ def test_a_push_that_differs_is_another_job(client: Puppet, world: World, member
     [{}, {"retry": 25}, {"reserve_for": 1800}, {"custom": {}}, {"custom": None}, {"queue": "default"}, {"at": ""},
      {"backtrace": 0}, {"created_at": ""}, {"failure": None}, {"priority": 5}, {"x": 1}],
 )  # fmt: skip
-def test_saying_what_goes_without_saying_is_saying_the_same(again: dict[str, object]) -> None:
-    world = World()
-    client = world.client()
+def test_saying_what_goes_without_saying_is_saying_the_same(
+    world: World, client: Puppet, again: dict[str, object]
+) -> None:
     for members in ({}, again):
         assert client.push("jid-0001", 1, **members) == OK
     assert world.broker.totals.pushed == 1
@@ -323,23 +295,20 @@ def test_the_same_push_is_recognised_in_the_tail_by_all_its_members() -> None:
     ],
 )
 def test_a_failure_elsewhere_counts(
-    world: World, retry: int, failure: dict[str, object], counts: list[tuple[int, int] | None]
+    world: World, worker: Puppet, retry: int, failure: JobDict, counts: list[tuple[int, int] | None]
 ) -> None:
-    worker = world.client("w1")
     said = failure | {"failed_at": "2020-01-01T00:00:00Z", "message": "before"}
     worker.push("jid-0001", retry=retry, failure=said)
-    found = worker.fetch() or {}
-    assert found["failure"] == said
+    assert worker.fetch_job()["failure"] == said
     for count in counts:
         assert worker.fail("jid-0001") == OK
         if count is None:
             assert [job.state for job in world.jobs()] == [State.DEAD]
             return
-        worker.line('MUTATE {"cmd":"requeue","target":"retries"}')
-        found = worker.fetch() or {}
-        told = found["failure"]
+        worker.call(mutate_line("requeue", "retries"))
+        told = worker.fetch_job()["failure"]
         assert (told["retry_count"], told["remaining"]) == count
-        assert (told["failed_at"], told["message"]) == ("2020-01-01T00:00:00Z", "boom")
+        assert (told["failed_at"], told["message"]) == ("2020-01-01T00:00:00Z", "planned")
 
 
 def test_the_wait_goes_by_all_failures(world: World, worker: Puppet) -> None:
@@ -355,32 +324,22 @@ def test_the_wait_goes_by_all_failures(world: World, worker: Puppet) -> None:
     [{"retry_count": "2"}, {"retry_count": 1.5}, {"backtrace": "x"}, {"message": 5}, [], 5],
 )
 def test_a_failure_of_another_shape_is_refused(client: Puppet, failure: object) -> None:
-    reply = client.push("jid-0001", failure=failure)
-    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
+    assert client.push("jid-0001", failure=failure).text.startswith("ERR invalid JSON: ")
 
 
 @pytest.mark.parametrize("text", ["\\ud800", "\\udc00\\ud800"])
 def test_broken_text_is_mended_wherever_it_is(world: World, client: Puppet, text: str) -> None:
     whole = "\ufffd" * (len(text) // 6)
     said = f'{{"jid":"jid-0001{text}","jobtype":"{text}","args":["{text}",{{"{text}":1.0}}],"custom":{{"k":"{text}"}}}}'
-    assert client.line(f"PUSH {said}") == OK
-    assert (client.line(f"PUSHB [{said}]").body, world.broker.totals.pushed) == (b"{}", 1)
-    found = client.fetch() or {}
-    assert (found["jid"], found["jobtype"], found["custom"]) == (
-        f"jid-0001{whole}",
-        whole,
-        {"k": whole},
-    )
-    assert found["args"] == [whole, {whole: 1.0}]
-    assert (client.line(f'ACK {{"jid":"jid-0001{text}"}}'), world.jobs()) == (OK, [])
+    assert client.call(f"PUSH {said}") == OK
+    assert (client.call(f"PUSHB [{said}]").json, world.broker.totals.pushed) == ({}, 1)
+    found = client.fetch_job()
+    assert (found["jid"], found["jobtype"]) == (f"jid-0001{whole}", whole)
+    assert (found["args"], found["custom"]) == ([whole, {whole: 1.0}], {"k": whole})
+    assert (client.call(f'ACK {{"jid":"jid-0001{text}"}}'), world.jobs()) == (OK, [])
 
 
 def test_nothing_of_many_is_pushed_if_one_has_no_shape(world: World, client: Puppet) -> None:
-    reply = client.push_many([job("jid-0001"), {"jid": 5}])
-    assert (reply.body or b"").startswith(b"ERR invalid JSON: ")
-    reply = client.push_many([job("jid-0001"), job("jid-0002", custom=5)])
-    assert ((reply.body or b"").startswith(b"ERR invalid JSON: "), world.jobs()) == (True, [])
-
-
-def test_the_time_of_the_world_is_what_it_says() -> None:
-    assert START == 1_790_000_000_000
+    for shapeless in ({"jid": 5}, job("jid-0002", custom=5)):
+        reply = client.call(push_many_line([job("jid-0001"), shapeless]))
+        assert (reply.text[:18], world.jobs()) == ("ERR invalid JSON: ", [])

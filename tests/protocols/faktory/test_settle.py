@@ -1,17 +1,14 @@
 """ACK and FAIL: whose word counts, when, and what a failure leaves behind."""
 
-from __future__ import annotations
-
-import json
-from typing import Any
-
 import pytest
 
 from franca.core.model import Demand, OnHangUp, State
 from franca.protocols.faktory.messages import Beat
 from franca.protocols.faktory.worker_commands import held_by
-from tests.protocols.faktory.client import encode_fail
 from tests.protocols.faktory.puppet import OK, Puppet, World, err
+from tests.support.faktory import JobDict, compact, mutate_line
+
+NOT_FOUND = err("Job not found jid-0001")
 
 
 def beating(world: World, seconds: int) -> None:
@@ -27,12 +24,18 @@ def expire(world: World) -> None:
     beating(world, 63)
 
 
-def fetch_again(world: World, worker: Puppet) -> dict[str, Any]:
+def fetch_again(world: World, worker: Puppet) -> JobDict:
     """What the worker is given once the backoff is over."""
     beating(world, 50)
-    unit = worker.fetch()
-    assert unit is not None
-    return unit
+    return worker.fetch_job()
+
+
+def lost(world: World, first: Puppet, *jids: str) -> None:
+    """Jobs that the first who fetched them held for too long."""
+    for jid in jids or ("jid-0001",):
+        first.push(jid, reserve_for=60)
+        first.fetch_job()
+    expire(world)
 
 
 def states(world: World) -> list[State]:
@@ -46,12 +49,10 @@ def states(world: World) -> list[State]:
 @pytest.mark.parametrize("fetcher", ["", "w1"])
 def test_anybody_may_settle_the_first_delivery(world: World, fetcher: str, settler: str) -> None:
     one, two = world.client(fetcher), world.client(settler)
-    one.push("jid-0001")
-    one.push("jid-0002")
-    one.fetch()
-    one.fetch()
-    assert two.ack("jid-0001") == OK
-    assert two.fail("jid-0002") == OK
+    for jid in ("jid-0001", "jid-0002"):
+        one.push(jid)
+        one.fetch()
+    assert (two.ack("jid-0001"), two.fail("jid-0002")) == (OK, OK)
     assert states(world) == [State.WAITING]
 
 
@@ -76,14 +77,9 @@ def test_a_later_delivery_only_by_its_holder(
     world: World, first: str, second: str, settler: str, counts: bool
 ) -> None:
     earlier, later = world.client(first), world.client(second)
-    earlier.push("jid-0001", reserve_for=60)
-    earlier.push("jid-0002", reserve_for=60)
-    earlier.fetch()
-    earlier.fetch()
-    expire(world)
-    beating(world, 50)
-    assert later.fetch() is not None
-    assert later.fetch() is not None
+    lost(world, earlier, "jid-0001", "jid-0002")
+    fetch_again(world, later)
+    later.fetch_job()
     third = world.client(settler)
     assert third.ack("jid-0001") == OK
     assert third.fail("jid-0002").kind == ("+" if counts else "-")
@@ -94,19 +90,14 @@ def test_a_later_delivery_only_by_its_holder(
 
 def test_a_former_holder_does_not_speak_for_another_without_a_wid(world: World) -> None:
     one, two, three = world.client(), world.client(), world.client()
-    one.push("jid-0001", reserve_for=60)
-    one.fetch()
-    expire(world)
+    lost(world, one)
     fetch_again(world, two)
-    assert one.ack("jid-0001") == OK
-    assert one.fail("jid-0001") == err("Job not found jid-0001")
+    assert (one.ack("jid-0001"), one.fail("jid-0001")) == (OK, NOT_FOUND)
     assert states(world) == [State.LEASED]
     expire(world)
     assert states(world) == [State.WAITING]
-    assert one.ack("jid-0001") == OK
-    assert states(world) == [State.WAITING]
-    assert three.ack("jid-0001") == OK
-    assert states(world) == []
+    assert (one.ack("jid-0001"), states(world)) == (OK, [State.WAITING])
+    assert (three.ack("jid-0001"), states(world)) == (OK, [])
 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
@@ -116,23 +107,18 @@ def test_nor_one_from_which_an_operator_took_it(world: World, wid: str) -> None:
     one.fetch()
     world.broker.kill(world.broker.named("jid-0001")[0], world.now)
     world.run()
-    assert one.line('MUTATE {"cmd":"requeue","target":"dead"}') == OK
-    assert two.fetch() is not None
-    assert one.ack("jid-0001") == OK
-    assert states(world) == [State.LEASED]
+    assert one.call(mutate_line("requeue", "dead")) == OK
+    two.fetch_job()
+    assert (one.ack("jid-0001"), states(world)) == (OK, [State.LEASED])
     world.broker.retry(world.broker.named("jid-0001")[0], world.now)
-    assert one.fetch() is not None
-    assert two.ack("jid-0001") == OK
-    assert states(world) == [State.LEASED]
-    assert one.ack("jid-0001") == OK
-    assert states(world) == []
+    one.fetch_job()
+    assert (two.ack("jid-0001"), states(world)) == (OK, [State.LEASED])
+    assert (one.ack("jid-0001"), states(world)) == (OK, [])
 
 
 def test_what_is_known_of_earlier_holders_outlives_the_server(world: World) -> None:
     one, two = world.client(), world.client()
-    one.push("jid-0001", reserve_for=60)
-    one.fetch()
-    expire(world)
+    lost(world, one)
     fetch_again(world, two)
     world.remember(seed=2)
     job = world.broker.named("jid-0001")[0]
@@ -145,19 +131,15 @@ def test_the_lease_of_another_protocols_worker_is_its_own(world: World, client: 
     client.push("jid-0001")
     session = world.broker.open_session("gearman", OnHangUp.RETURN, client.conversation)
     assert world.broker.demand(Demand(session, ("default",)), world.now) is not None
-    assert client.ack("jid-0001") == OK
-    assert client.fail("jid-0001") == err("Job not found jid-0001")
+    assert (client.ack("jid-0001"), client.fail("jid-0001")) == (OK, NOT_FOUND)
     assert states(world) == [State.LEASED]
 
 
 def test_a_stale_word_of_an_earlier_holder_changes_nothing(world: World) -> None:
     old, new = world.client("w1"), world.client("w2")
-    old.push("jid-0001", reserve_for=60)
-    old.fetch()
-    expire(world)
+    lost(world, old)
     fetch_again(world, new)
-    assert old.ack("jid-0001") == OK
-    assert old.fail("jid-0001") == err("Job not found jid-0001")
+    assert (old.ack("jid-0001"), old.fail("jid-0001")) == (OK, NOT_FOUND)
     assert states(world) == [State.LEASED]
     assert world.broker.named("jid-0001")[0].holder == "w2"
 
@@ -168,44 +150,32 @@ def test_a_late_ack_of_the_last_holder_counts_while_nobody_has_the_job(
     world: World, wid: str, later_s: int, state: State
 ) -> None:
     worker = world.client(wid)
-    worker.push("jid-0001", reserve_for=60)
-    worker.fetch()
-    expire(world)
+    lost(world, worker)
     beating(world, later_s)
     assert states(world) == [state]
-    assert worker.ack("jid-0001") == OK
-    assert states(world) == []
+    assert (worker.ack("jid-0001"), states(world)) == (OK, [])
 
 
 def test_a_late_ack_of_another_worker_counts_for_the_first_delivery_only(world: World) -> None:
     worker, other = world.client("w1"), world.client("w2")
-    worker.push("jid-0001", reserve_for=60)
-    worker.push("jid-0002", reserve_for=60)
-    worker.fetch()
-    worker.fetch()
-    expire(world)
+    lost(world, worker, "jid-0001", "jid-0002")
     assert (other.ack("jid-0001"), [job.name for job in world.jobs()]) == (OK, ["jid-0002"])
     fetch_again(world, worker)
     expire(world)
-    assert other.ack("jid-0002") == OK
-    assert states(world) == [State.WAITING]
-    assert worker.ack("jid-0002") == OK
-    assert states(world) == []
+    assert (other.ack("jid-0002"), states(world)) == (OK, [State.WAITING])
+    assert (worker.ack("jid-0002"), states(world)) == (OK, [])
 
 
 def test_a_late_fail_is_not_counted_twice(world: World, worker: Puppet) -> None:
-    worker.push("jid-0001", reserve_for=60)
-    worker.fetch()
-    expire(world)
-    assert worker.fail("jid-0001") == err("Job not found jid-0001")
+    lost(world, worker)
+    assert worker.fail("jid-0001") == NOT_FOUND
     assert world.broker.totals.failures == 1
 
 
 def test_an_ack_after_a_fail_does_not_undo_it(world: World, worker: Puppet) -> None:
     worker.push("jid-0001")
     worker.fetch()
-    assert worker.fail("jid-0001") == OK
-    assert worker.ack("jid-0001") == OK
+    assert (worker.fail("jid-0001"), worker.ack("jid-0001")) == (OK, OK)
     assert states(world) == [State.WAITING]
 
 
@@ -225,14 +195,11 @@ def test_an_ack_said_twice_settles_once(world: World, worker: Puppet) -> None:
 
 
 def test_two_running_jobs_of_one_jid_are_settled_one_by_one(world: World, worker: Puppet) -> None:
-    worker.push("jid-0001", 1)
-    worker.push("jid-0001", 2)
-    worker.fetch()
-    worker.fetch()
-    assert worker.ack("jid-0001") == OK
-    assert states(world) == [State.LEASED]
-    assert worker.ack("jid-0001") == OK
-    assert states(world) == []
+    for argument in (1, 2):
+        worker.push("jid-0001", argument)
+        worker.fetch()
+    assert (worker.ack("jid-0001"), states(world)) == (OK, [State.LEASED])
+    assert (worker.ack("jid-0001"), states(world)) == (OK, [])
 
 
 def test_a_workers_own_job_is_settled_before_a_strangers_of_the_same_jid(world: World) -> None:
@@ -251,19 +218,17 @@ def test_a_failure_is_told_to_the_next_worker(world: World, worker: Puppet) -> N
     worker.push("jid-0001", retry=3)
     worker.fetch()
     world.pass_time(1_000)
-    assert worker.ask(encode_fail("jid-0001", "boom", "Boom", ["a", "b"])) == OK
+    said = {"message": "boom", "errtype": "Boom", "backtrace": ["a", "b"]}
+    assert worker.call(f"FAIL {compact({'jid': 'jid-0001', **said})}") == OK
     next_at = world.jobs()[0].run_at
     assert world.now + 15_000 <= next_at < world.now + 45_000
     failure = fetch_again(world, worker)["failure"]
-    stamp = failure.pop("next_at")
-    assert stamp.startswith("2026-09-21T14:13:")
+    assert failure.pop("next_at").startswith("2026-09-21T14:13:")
     assert failure == {
         "retry_count": 0,
         "remaining": 3,
         "failed_at": "2026-09-21T14:13:21.000Z",
-        "message": "boom",
-        "errtype": "Boom",
-        "backtrace": ["a", "b"],
+        **said,
     }
 
 
@@ -273,10 +238,8 @@ def test_the_count_grows_and_the_first_failure_is_remembered(world: World, worke
     worker.fail("jid-0001", "one")
     first = fetch_again(world, worker)["failure"]
     worker.fail("jid-0001", "two")
-    beating(world, 100)
-    again = worker.fetch()
-    assert again is not None
-    failure = again["failure"]
+    beating(world, 50)
+    failure = fetch_again(world, worker)["failure"]
     assert (failure["retry_count"], failure["remaining"], failure["message"]) == (1, 1, "two")
     assert failure["failed_at"] == first["failed_at"]
     worker.fail("jid-0001", "three")
@@ -287,14 +250,14 @@ def test_the_count_grows_and_the_first_failure_is_remembered(world: World, worke
     ("retry", "runs", "end"),
     [(0, 1, []), (-1, 1, [State.DEAD]), (-7, 1, [State.DEAD]), (1, 2, [State.DEAD]), (3, 4, [State.DEAD])],
 )  # fmt: skip
-def test_retries_are_exact(world: World, retry: int, runs: int, end: list[State]) -> None:
-    worker = world.client("w1")
+def test_retries_are_exact(
+    world: World, worker: Puppet, retry: int, runs: int, end: list[State]
+) -> None:
     worker.push("jid-0001", retry=retry)
     for run in range(runs):
-        unit = worker.fetch()
-        assert unit is not None, run
-        assert unit.get("failure", {}).get("retry_count", -1) == run - 1
-        assert unit.get("failure", {}).get("remaining", retry + 1) == retry + 1 - max(run, 0)
+        failure = worker.fetch_job().get("failure", {})
+        assert failure.get("retry_count", -1) == run - 1
+        assert failure.get("remaining", retry + 1) == retry + 1 - run
         assert worker.fail("jid-0001") == OK
         beating(world, 200)
     assert worker.fetch() is None
@@ -321,10 +284,10 @@ def test_a_dead_job_queued_again_keeps_its_failure(world: World, worker: Puppet)
     worker.push("jid-0001", retry=-1)
     worker.fetch()
     worker.fail("jid-0001")
-    assert worker.line('MUTATE {"cmd":"requeue","target":"dead"}') == OK
-    unit = worker.fetch() or {}
-    assert (unit["failure"]["message"], unit["failure"]["remaining"]) == ("boom", -1)
-    assert "next_at" not in unit["failure"]
+    assert worker.call(mutate_line("requeue", "dead")) == OK
+    failure = worker.fetch_job()["failure"]
+    assert (failure["message"], failure["remaining"]) == ("planned", -1)
+    assert "next_at" not in failure
     worker.fail("jid-0001")
     assert states(world) == [State.DEAD]
 
@@ -349,18 +312,16 @@ def test_what_is_said_of_a_failure_is_trimmed(
 ) -> None:
     worker.push("jid-0001")
     worker.fetch()
-    assert worker.line("FAIL " + json.dumps({"jid": "jid-0001", **said})) == OK
+    assert worker.call(f"FAIL {compact({'jid': 'jid-0001', **said})}") == OK
     failure = fetch_again(world, worker)["failure"]
     assert {name: failure.get(name) for name in kept} == kept
 
 
 def test_a_failure_that_came_with_a_job_holds_until_the_next(worker: Puppet, world: World) -> None:
     worker.push("jid-0001", failure={"message": "before", "errtype": "B"})
-    unit = worker.fetch() or {}
-    assert unit["failure"] == {"message": "before", "errtype": "B"}
+    assert worker.fetch_job()["failure"] == {"message": "before", "errtype": "B"}
     worker.fail("jid-0001", "after")
-    failure = fetch_again(world, worker)["failure"]
-    assert failure["message"] == "after"
+    assert fetch_again(world, worker)["failure"]["message"] == "after"
 
 
 def test_ten_unclean_ends_are_enough_whatever_retry_says(world: World, worker: Puppet) -> None:
@@ -371,6 +332,6 @@ def test_ten_unclean_ends_are_enough_whatever_retry_says(world: World, worker: P
             world.now = max(job.run_at, world.now)
             world.service.registry.beat(Beat("w1"), world.now)
             world.run()
-        assert worker.fetch() is not None
+        worker.fetch_job()
         expire(world)
     assert states(world) == [State.DEAD]

@@ -1,7 +1,5 @@
 """Text that is not Unicode, and JSON that nobody should be given: however it is cut into steps."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -12,13 +10,7 @@ from hypothesis import strategies as st
 
 from franca.core.errors import Refused
 from franca.protocols.faktory import go_json
-from franca.protocols.faktory.go_json import (
-    check,
-    ends_of_elements,
-    may_be_unfit,
-    repaired,
-    run_steps,
-)
+from franca.protocols.faktory.go_json import check, may_be_unfit, repaired, run_steps
 
 STEPS = st.integers(12, 40)
 CHARACTERS = st.text(st.sampled_from('a"\\ö😀\ud83d\ude00\ud800\n[]{}'), max_size=30)
@@ -71,9 +63,8 @@ def test_bytes_that_are_no_utf8_are_replaced_one_by_one_in_any_cut(raw: bytes, s
     decoded = raw.decode("utf-8", "surrogateescape")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(go_json, "STEP_BYTES", step)
-        assert (
-            run_steps(go_json.as_utf8(raw)) == re.sub("[\udc80-\udcff]", "\ufffd", decoded).encode()
-        )
+        whole = run_steps(go_json.as_utf8(raw))
+    assert whole == re.sub("[\udc80-\udcff]", "\ufffd", decoded).encode()
 
 
 def test_a_text_of_rubbish_alone_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +137,7 @@ def test_the_elements_of_an_array_end_where_they_do(units: list[object], step: i
     data = f"[{', '.join(texts)}]".encode()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(go_json, "STEP_BYTES", step)
-        *ends, last = [end for end in ends_of_elements(data, 0, 1_000) if end]
+        *ends, last = [end for end in go_json.ends_of_elements(data, 0, 1_000) if end]
     assert last == -len(data)
     start = 1
     for end, unit in zip(ends, texts, strict=True):

@@ -1,7 +1,5 @@
 """RFC 3339 both ways."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,18 +1,14 @@
 """Workers: BEAT, quiet and terminate on every connection, and those that fall silent."""
 
-from __future__ import annotations
-
-import json
-
 import pytest
 
 from franca.core.model import State
-from tests.protocols.faktory.client import encode_fetch
-from tests.protocols.faktory.puppet import NULL, OK, Puppet, World, bulk, err
+from tests.protocols.faktory.puppet import NULL, OK, Puppet, World, err
 from tests.protocols.world import START
+from tests.support.faktory import Reply
 
-QUIET = bulk('{"state":"quiet"}')
-TERMINATE = bulk('{"state":"terminate"}')
+QUIET = Reply("$", b'{"state":"quiet"}')
+TERMINATE = Reply("$", b'{"state":"terminate"}')
 
 
 def test_a_beat_is_answered_ok_until_there_is_an_order(worker: Puppet, world: World) -> None:
@@ -43,13 +39,13 @@ def test_a_worker_may_say_itself_what_it_does(worker: Puppet, state: str, answer
 def test_a_beat_may_come_from_any_connection_and_in_any_company(world: World) -> None:
     world.client("w1")
     assert world.client().beat("w1", extra={"x": [1]}) == OK
-    assert world.client().line('BEAT {"WID":"w1","RSS_KB":7}') == OK
+    assert world.client().call('BEAT {"WID":"w1","RSS_KB":7}') == OK
     assert world.service.workers()[0].rss_kb == 7
 
 
 def test_nobody_is_not_a_worker() -> None:
     assert World().client("w1").beat("w2") == err("unknown worker w2")
-    assert World().client().line("BEAT {}") == err("unknown worker ")
+    assert World().client().call("BEAT {}") == err("unknown worker ")
     assert not World().service.ask_worker("w1", "quiet")
     world = World()
     world.client("w1")
@@ -58,15 +54,13 @@ def test_nobody_is_not_a_worker() -> None:
 
 @pytest.mark.parametrize("what", ["quiet", "stop"])
 def test_quiet_holds_for_every_connection_of_one_worker_only(world: World, what: str) -> None:
-    producer, one, two, other = (
-        world.client(), world.client("w1"), world.client("w1"), world.client("w2")
-    )  # fmt: skip
-    one.send(encode_fetch())
+    producer, one, two, other = (world.client(wid) for wid in ("", "w1", "w1", "w2"))
+    one.say("FETCH")
     world.pass_time(500)
     world.service.ask_worker("w1", what)
     producer.push("jid-0001")
     assert one.take() is None
-    two.send(encode_fetch())
+    two.say("FETCH")
     assert two.take() is None
     world.pass_time(1_500)
     assert (one.take(), two.take()) == (NULL, None)
@@ -80,10 +74,8 @@ def test_a_quiet_worker_may_still_finish_push_and_fail(worker: Puppet) -> None:
         worker.push(jid)
         worker.fetch()
     worker.beat("w1", current_state="terminate")
-    assert worker.ack("jid-0001") == OK
-    assert worker.fail("jid-0002") == OK
-    assert worker.push("jid-0003") == OK
-    assert worker.fetch() is None
+    said = worker.ack("jid-0001"), worker.fail("jid-0002"), worker.push("jid-0003")
+    assert (*said, worker.fetch()) == (OK, OK, OK, None)
 
 
 def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on(world: World) -> None:
@@ -92,7 +84,7 @@ def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on(world: World) -> Non
     assert one.fetch() is not None
     world.pass_time(59_000, step=500)
     assert one.ack("nothing-1") == OK
-    one.send(encode_fetch())
+    one.say("FETCH")
     other.beat("w2")
     world.pass_time(2_000)
     assert (one.is_hung_up, two.is_hung_up, other.is_hung_up) == (True, True, False)
@@ -120,7 +112,7 @@ def test_a_worker_is_forgotten_with_its_last_connection(world: World) -> None:
     world.service.ask_worker("w1", "quiet")
     one.hang_up()
     assert two.beat("w1") == QUIET
-    two.send(b"END\r\n")
+    two.say("END")
     assert not world.service.workers()
     assert world.client("w1").beat("w1") == OK
 
@@ -128,7 +120,7 @@ def test_a_worker_is_forgotten_with_its_last_connection(world: World) -> None:
 def test_a_reaped_worker_that_comes_back_is_not_hurt_by_its_old_connections(world: World) -> None:
     old = world.client("w1")
     world.pass_time(59_900, step=100)
-    old.link.peer  # noqa: B018 - still there
+    assert not old.is_hung_up
     world.now += 200
     world.engine.tick(world.now)
     new = world.client("w1")
@@ -147,10 +139,8 @@ def test_operators_see_who_is_there(world: World) -> None:
     (view,) = world.service.workers()
     assert (view.name, view.protocol) == ("w1", "faktory")
     assert (view.host, view.pid, view.labels) == ("host", 77, ["python", "blue"])
-    assert view.state == "quiet"
-    assert view.started_at == view.seen_at == START
+    assert (view.state, view.started_at, view.seen_at) == ("quiet", START, START)
     assert (view.connections, view.queues) == (2, ["a", "b", "c"])
-    assert json.dumps(view.queues)
 
 
 def test_a_worker_is_described_as_far_as_anybody_looks(world: World) -> None:
@@ -172,6 +162,7 @@ def test_descriptions_of_all_workers_are_bounded(monkeypatch: pytest.MonkeyPatch
 
 
 def test_some_of_very_many_queues_are_shown(world: World, worker: Puppet) -> None:
-    worker.send(encode_fetch(*(f"q{i:04}" for i in range(1_000))))
+    names = [f"q{i:04}" for i in range(1_000)]
+    worker.say(" ".join(["FETCH", *names]))
     (view,) = world.service.workers()
-    assert list(view.queues) == [f"q{i:04}" for i in range(100)]
+    assert list(view.queues) == names[:100]

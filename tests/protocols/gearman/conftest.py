@@ -1,7 +1,5 @@
 """A server that speaks Gearman, and peers of it; the worker can do "f"."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.protocols.gearman.puppet import Puppet, World
@@ -17,14 +15,7 @@ def client(world: World) -> Puppet:
     return world.connect()
 
 
-@pytest.fixture
-def peer(world: World) -> Puppet:
-    return world.connect()
-
-
-@pytest.fixture
-def admin(world: World) -> Puppet:
-    return world.connect()
+peer = admin = client
 
 
 @pytest.fixture

@@ -1,17 +1,15 @@
 """The text protocol, to the byte."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest
 
 from franca.core.limits import Limits
-from franca.core.model import NewJob
+from franca.core.model import NewJob, State
 from franca.protocols.gearman.conversation import PIECES_A_TURN
 from franca.protocols.gearman.settings import GearmanSettings
-from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, res
+from tests.support.gearman import Type, request
 
 OK = b"OK\r\n"
 NOT_ALLOWED = b"ERR NOT_ALLOWED This+command+is+not+taken+from+this+address\r\n"
@@ -62,50 +60,61 @@ def test_the_version_is_a_setting() -> None:
 def test_commands_may_come_in_pieces_and_between_packets(peer: Puppet) -> None:
     peer.send(b"ver")
     assert peer.heard() == b""
-    peer.send(b"sion\r\nget" + b"pid\n" + packet(Packet.ECHO_REQ, "x"))
+    peer.send(b"sion\r\nget" + b"pid\n" + request(Type.ECHO_REQ, "x"))
     assert peer.heard() == b"OK 2.0.0\nOK 4711\n\0RES\0\0\0\x11\0\0\0\1x"
 
 
 # -- lists ------------------------------------------------------------------------------------------------
 
 
-def busy_world() -> tuple[World, Puppet, list[bytes]]:
-    world = World()
+@pytest.fixture
+def busy(world: World) -> list[bytes]:
+    """The handles of jobs, the second of which runs."""
     client, worker = world.connect(), world.worker("rev", "zzz")
-    worker.say(Packet.SET_CLIENT_ID, "w1")
+    worker.say(Type.SET_CLIENT_ID, "w1")
     handles = [
-        client.submit("rev", "1", "a"), client.submit("rev", "2", "b", Packet.SUBMIT_JOB_HIGH_BG),
-        client.submit("rev", "3", "", Packet.SUBMIT_JOB_LOW), client.submit("other", "4", "", Packet.SUBMIT_JOB_BG),
+        client.submit("rev", "1", "a"), client.submit("rev", "2", "b", Type.SUBMIT_JOB_HIGH_BG),
+        client.submit("rev", "3", "", Type.SUBMIT_JOB_LOW), client.submit("other", "4", "", Type.SUBMIT_JOB_BG),
     ]  # fmt: skip
     assert worker.grab_handle() == handles[1]
-    return world, world.connect(), handles
+    return handles
 
 
-def test_status() -> None:
-    _, admin, _ = busy_world()
-    assert admin.line("status") == b"rev\t3\t1\t1\nzzz\t0\t0\t1\nother\t1\t0\t0\n.\n"
+@pytest.mark.usefixtures("busy")
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("status", b"rev\t3\t1\t1\nzzz\t0\t0\t1\nother\t1\t0\t0\n"),
+        ("prioritystatus", b"rev\t0\t1\t1\t1\nzzz\t0\t0\t0\t1\nother\t0\t1\t0\t0\n"),
+        # All connections, the newest function first.
+        ("workers", b"1 127.0.0.1 - :\n2 127.0.0.1 w1 : zzz rev\n3 127.0.0.1 - :\n"),
+        ("jobs", b"rev\ta\t-\t1\nrev\tb\t127.0.0.1:50002\t0\nrev\t\t-\t1\nother\t\t-\t0\n"),
+        ("clients", b"127.0.0.1:50001\n\trev\ta\t-\n\trev\t\t-\n127.0.0.1:50002\n127.0.0.1:50003\n"),
+        ("show unique jobs", b"a\nb\n\n\n"),
+    ],
+)  # fmt: skip
+def test_a_list(world: World, text: str, answer: bytes) -> None:
+    assert world.connect().line(text) == answer + b".\n"
 
 
-def test_prioritystatus_counts_what_is_queued() -> None:
-    world, admin, _ = busy_world()
-    expected = b"rev\t0\t1\t1\t1\nzzz\t0\t0\t0\t1\nother\t0\t1\t0\t0\n.\n"
-    assert admin.line("prioritystatus") == expected
-    later = str(world.now // 1000 + 60)
-    assert admin.ask(Packet.SUBMIT_JOB_EPOCH, "other", "", later, "x").number == Packet.JOB_CREATED
+@pytest.mark.usefixtures("busy")
+def test_prioritystatus_counts_what_is_for_later(world: World) -> None:
+    admin = world.connect()
+    admin.submit("other", "x", "", Type.SUBMIT_JOB_EPOCH, str(world.now // 1000 + 60))
     assert b"other\t0\t2\t0\t0\n" in admin.line("prioritystatus")
 
 
 def test_prioritystatus_counts_stored_jobs_under_their_own_priority() -> None:
     world = World(limits=Limits(window_jobs=6, supply_jobs=2))
     client = world.connect()
-    numbers = [Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_LOW_BG, Packet.SUBMIT_JOB_HIGH_BG]
-    handles = [client.submit(number=number) for _ in range(20) for number in numbers]
+    numbers = [Type.SUBMIT_JOB_BG, Type.SUBMIT_JOB_LOW_BG, Type.SUBMIT_JOB_HIGH_BG]
+    handles = [client.submit(kind=number) for _ in range(20) for number in numbers]
     assert client.line("prioritystatus") == b"f\t20\t20\t20\t0\n.\n"
     again = world.restart()
     admin, worker = again.connect(), again.worker("f")
     assert admin.line("prioritystatus") == b"f\t20\t20\t20\t1\n.\n"
     for number in range(30):
-        worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), str(number))
+        worker.complete(worker.grab_handle(), str(number))
     assert admin.line("prioritystatus") == b"f\t0\t10\t20\t1\n.\n"
     assert admin.line(f"cancel job {handles[-2].decode()}") == OK
     assert admin.line("prioritystatus") == b"f\t0\t10\t19\t1\n.\n"
@@ -117,65 +126,42 @@ def test_a_long_list_is_said_in_parts_and_delays_only_its_reader(world: World, w
     many = PIECES_A_TURN + 1
     for number in range(many):
         world.broker.queue(f"f{number}")
-        world.broker.submit(
-            NewJob(f"f{number}", "f", b"", world.service.background, origin="gearman"), world.now
-        )
+        job = NewJob(f"f{number}", "f", b"", world.service.background, origin="gearman")
+        world.broker.submit(job, world.now)
     world.run()
-    world.engine.received(admin.link, words.encode() + b"\n" + packet(Packet.ECHO_REQ, "behind"))
-    world.engine.received(other.link, packet(Packet.ECHO_REQ, "x"))
-    world.engine.turn(world.now)
+    admin.begin(words.encode() + b"\n" + request(Type.ECHO_REQ, "behind"), turns=0)
+    other.begin(request(Type.ECHO_REQ, "x"))
     assert b"".join(admin.link.out).count(b"\n") == PIECES_A_TURN
     assert b"".join(other.link.out).endswith(b"x")
     world.run()
     heard = admin.heard()
-    assert heard.partition(b"\n.\n")[2] == packet(Packet.ECHO_RES, "behind").replace(b"Q", b"S")
+    assert heard.partition(b"\n.\n")[2] == request(Type.ECHO_RES, "behind").replace(b"Q", b"S")
     assert heard.count(b"\n") == many + 1
 
 
 def test_a_list_goes_on_though_what_it_lists_changes(world: World, admin: Puppet) -> None:
     handles = [world.connect().submit() for _ in range(3)]
     with patch("franca.protocols.gearman.conversation.PIECES_A_TURN", 1):
-        world.engine.received(admin.link, b"clients\nshow jobs\n")
-        for _ in range(4):
-            world.engine.turn(world.now)
+        admin.begin(b"clients\nshow jobs\n", turns=4)
         for puppet in list(world.puppets.values())[1:3]:
             puppet.hang_up()
         world.connect().submit()
     assert admin.heard().endswith(b"%b\t0\t0\t0\n.\n" % handles[2])
 
 
-def test_workers_are_all_connections_the_newest_function_first() -> None:
-    _, admin, _ = busy_world()
-    assert admin.line("workers") == (
-        b"1 127.0.0.1 - :\n2 127.0.0.1 w1 : zzz rev\n3 127.0.0.1 - :\n.\n"
-    )
-
-
-def test_show_jobs() -> None:
-    world, admin, handles = busy_world()
-    lines = [b"%b\t0\t0\t%d\n" % pair for pair in zip(handles, (0, 1, 0, 1), strict=True)]
+def test_show_jobs(world: World, busy: list[bytes]) -> None:
+    admin = world.connect()
+    lines = [b"%b\t0\t0\t%d\n" % pair for pair in zip(busy, (0, 1, 0, 1), strict=True)]
     assert admin.line("show jobs") == b"".join(lines) + b".\n"
-    assert admin.line("show unique jobs") == b"a\nb\n\n\n.\n"
     [worker] = [p for p in world.puppets.values() if p.conversation.held]
     worker.hang_up()
-    assert handles[1] + b"\t1\t0\t1\n" in admin.line("show jobs")
+    assert busy[1] + b"\t1\t0\t1\n" in admin.line("show jobs")
 
 
-def test_an_abandoned_job_shows_as_ignored_while_it_runs(client: Puppet, worker: Puppet) -> None:
-    handle = client.submit()
-    worker.grab()
+def test_an_abandoned_job_shows_as_ignored_while_it_runs(world: World) -> None:
+    client, worker, handle = world.running()
     client.hang_up()
     assert worker.line("show jobs") == handle + b"\t0\t1\t0\n.\n"
-
-
-def test_the_perl_servers_lists() -> None:
-    _, admin, _ = busy_world()
-    assert admin.line("jobs") == (
-        b"rev\ta\t-\t1\nrev\tb\t127.0.0.1:50002\t0\nrev\t\t-\t1\nother\t\t-\t0\n.\n"
-    )
-    assert admin.line("clients") == (
-        b"127.0.0.1:50001\n\trev\ta\t-\n\trev\t\t-\n127.0.0.1:50002\n127.0.0.1:50003\n.\n"
-    )
 
 
 def test_a_list_keeps_its_lines_whatever_is_in_it(world: World) -> None:
@@ -197,10 +183,7 @@ def test_a_list_of_jobs_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_queues_of_other_protocols_are_listed_and_their_jobs_are_not(world: World) -> None:
-    faktory = world.connect("faktory")
-    faktory.send(
-        b'HELLO {"v":2}\r\nPUSH {"jid":"j12345678","jobtype":"t","args":[],"queue":"q"}\r\n'
-    )
+    world.faktory().push("j12345678", queue="q")
     admin = world.connect()
     assert (admin.line("status"), admin.line("show jobs")) == (b"q\t1\t0\t0\n.\n", b".\n")
 
@@ -212,22 +195,21 @@ def test_a_cancelled_job_fails_and_nobody_runs_it(world: World) -> None:
     client, worker, admin = world.connect(), world.worker("f"), world.connect()
     handle = client.submit()
     assert admin.line(f"cancel job {handle.decode()}") == OK
-    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
     assert worker.grab() is None
     assert admin.line(f"cancel job {handle.decode()}") == OK
     assert client.heard() == b"", "once is enough"
 
 
 def test_a_running_job_that_is_cancelled_may_be_finished_in_vain(world: World) -> None:
-    client, worker, admin = world.connect(), world.worker("f"), world.connect()
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = world.running()
+    admin = world.connect()
     assert admin.line(f"cancel job {handle.decode()}") == OK
-    for number in (Packet.WORK_DATA, Packet.WORK_STATUS, Packet.WORK_COMPLETE):
+    for number in (Type.WORK_DATA, Type.WORK_STATUS, Type.WORK_COMPLETE):
         worker.say(number, handle, "1", "2")
-    worker.say(Packet.WORK_FAIL, handle)
+    worker.fail(handle)
     assert worker.heard() == b""
-    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
     assert client.status(handle) == [b"0", b"0", b"0", b"1"]
 
 
@@ -235,9 +217,7 @@ def test_a_background_job_is_cancelled_wherever_it_lies_and_stays_so() -> None:
     world = World(limits=Limits(window_jobs=4, supply_jobs=2))
     client, admin = world.connect(), world.connect()
     handles = [client.submit_bg() for _ in range(20)]
-    admin.send(
-        f"cancel job {handles[15].decode()}\ncancel job {handles[0].decode()}\nversion\n".encode()
-    )
+    admin.send(b"cancel job %b\ncancel job %b\nversion\n" % (handles[15], handles[0]))
     assert (admin.heard(), admin.waited_for_commit) == (OK + OK + b"OK 2.0.0\n", True)
     worker = world.restart().worker("f")
     left = [handle for handle in handles if handle not in (handles[0], handles[15])]
@@ -247,9 +227,9 @@ def test_a_background_job_is_cancelled_wherever_it_lies_and_stays_so() -> None:
 
 def test_a_dead_job_is_none_to_cancel(world: World, client: Puppet, worker: Puppet) -> None:
     handle = client.submit_bg()
-    worker.say(Packet.WORK_FAIL, worker.grab_handle())
+    worker.fail(worker.grab_handle())
     assert client.line(f"cancel job {handle.decode()}") == b"ERR UNKNOWN_JOB\r\n"
-    assert len(world.dead()) == 1
+    assert len(world.jobs(State.DEAD)) == 1
 
 
 # -- functions -------------------------------------------------------------------------------------------------
@@ -268,7 +248,7 @@ def test_a_function_with_a_worker_or_a_running_job_is_not_dropped(world: World) 
     assert admin.line("drop function f") == in_use
     admin.submit_bg()
     worker.grab()
-    worker.say(Packet.CANT_DO, "f")
+    worker.say(Type.CANT_DO, "f")
     assert admin.line("drop function f") == in_use
     worker.hang_up()
     assert admin.line("drop function f") == OK
@@ -279,7 +259,7 @@ def test_dropping_a_function_cancels_its_jobs_and_tells_who_waits(world: World) 
     handle = client.submit("reverse")
     client.submit_bg("reverse")
     assert admin.line("drop function REVERSE") == OK
-    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
     assert (admin.line("status"), world.store.held) == (b".\n", {})
     assert admin.line("drop function reverse") == b"ERR function not found\r\n"
 
@@ -294,25 +274,24 @@ def test_names_too_long_for_any_function_are_not_remembered(client: Puppet, worl
     name = "n" * 8_000
     assert client.line(f"drop function {name}") == b"ERR function not found\r\n"
     assert client.line(f"maxqueue {name} 5") == b"OK\r\n"
-    client.say(Packet.CANT_DO, name)
+    client.say(Type.CANT_DO, name)
     assert not world.service.names._texts
 
 
 def test_a_function_that_is_called_too_long_is_not_created() -> None:
     admin = World(limits=Limits(name_bytes_max=8)).connect()
-    assert admin.line("create function " + "x" * 9) == (
-        b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
-    )
+    answer = admin.line("create function " + "x" * 9)
+    assert answer == b"ERR INVALID_ARGUMENTS Function+name+too+large\r\n"
 
 
 # -- maxqueue -----------------------------------------------------------------------------------------------------
 
 
-def refused(peer: Puppet, number: int = Packet.SUBMIT_JOB_BG, unique: str = "") -> bool:
-    answer = peer.ask(number, "f", unique, "x")
-    if answer.number == Packet.JOB_CREATED:
+def refused(peer: Puppet, number: int = Type.SUBMIT_JOB_BG, unique: str = "") -> bool:
+    answer = peer.call(number, "f", unique, "x")
+    if answer.type == Type.JOB_CREATED:
         return False
-    assert answer == res(Packet.ERROR, "QUEUE_ERROR", "Job queue is full")
+    assert answer == res(Type.ERROR, "QUEUE_ERROR", "Job queue is full")
     return True
 
 
@@ -322,35 +301,29 @@ def test_a_function_takes_no_more_jobs_than_it_may_queued_and_running(world: Wor
     assert not refused(peer)
     worker.grab()
     assert (refused(peer), refused(peer)) == (False, True)
-    assert refused(peer, Packet.SUBMIT_JOB_HIGH)
-    worker.say(Packet.WORK_COMPLETE, next(iter(worker.conversation.held)), "")
+    assert refused(peer, Type.SUBMIT_JOB_HIGH)
+    worker.complete(next(iter(worker.conversation.held)), "")
     assert not refused(peer)
 
 
-def test_who_joins_a_job_passes_the_limit(world: World) -> None:
-    peer = world.worker("f")
-    peer.line("maxqueue f 1")
-    assert (refused(peer, unique="u"), refused(peer, unique="u")) == (False, False)
-    assert refused(peer, unique="v")
+def test_who_joins_a_job_passes_the_limit(worker: Puppet) -> None:
+    worker.line("maxqueue f 1")
+    assert [refused(worker, unique=unique) for unique in "uuv"] == [False, False, True]
 
 
-def test_each_priority_may_have_a_limit_for_the_whole_function() -> None:
-    peer = World().worker("f")
-    peer.line("maxqueue f 3 1 2")
-    for number in (Packet.SUBMIT_JOB_BG, Packet.SUBMIT_JOB_LOW_BG, Packet.SUBMIT_JOB_HIGH_BG):
-        assert [refused(peer, number), refused(peer, number)] == [False, True]
+def test_each_priority_may_have_a_limit_for_the_whole_function(worker: Puppet) -> None:
+    worker.line("maxqueue f 3 1 2")
+    for number in (Type.SUBMIT_JOB_BG, Type.SUBMIT_JOB_LOW_BG, Type.SUBMIT_JOB_HIGH_BG):
+        assert [refused(worker, number), refused(worker, number)] == [False, True]
 
 
 @pytest.mark.parametrize(
     "reset", ["maxqueue f", "maxqueue f 0", "maxqueue f -1", "maxqueue f none"]
 )
-def test_a_limit_is_taken_away(reset: str) -> None:
-    peer = World().worker("f")
-    peer.line("maxqueue f 1")
-    refused(peer)
-    assert refused(peer)
-    assert peer.line(reset) == OK
-    assert not refused(peer)
+def test_a_limit_is_taken_away(worker: Puppet, reset: str) -> None:
+    worker.line("maxqueue f 1")
+    assert (refused(worker), refused(worker)) == (False, True)
+    assert (worker.line(reset), refused(worker)) == (OK, False)
 
 
 def test_a_limit_for_a_function_that_is_not_there_is_none(peer: Puppet) -> None:
@@ -358,12 +331,10 @@ def test_a_limit_for_a_function_that_is_not_there_is_none(peer: Puppet) -> None:
     assert [refused(peer), refused(peer)] == [False, False]
 
 
-def test_two_limits_leave_the_third_open() -> None:
-    peer = World().worker("f")
-    peer.line("maxqueue f 1 1")
-    assert [refused(peer, number) for number in (18, 18, 32, 34, 34)] == [
-        False, True, True, False, False,
-    ]  # fmt: skip
+def test_two_limits_leave_the_third_open(worker: Puppet) -> None:
+    worker.line("maxqueue f 1 1")
+    answers = [refused(worker, number) for number in (18, 18, 32, 34, 34)]
+    assert answers == [False, True, True, False, False]
 
 
 # -- who may ------------------------------------------------------------------------------------------------------
@@ -371,13 +342,8 @@ def test_two_limits_leave_the_third_open() -> None:
 
 @pytest.mark.parametrize(
     ("admin", "local", "taken"),
-    [
-        ("loopback", True, True),
-        ("loopback", False, False),
-        ("all", False, True),
-        ("off", True, False),
-    ],
-)
+    [("loopback", True, True), ("loopback", False, False), ("all", False, True), ("off", True, False)],
+)  # fmt: skip
 @pytest.mark.parametrize("text", CHANGES)
 def test_who_may_change_something(admin: str, local: bool, taken: bool, text: str) -> None:
     world = World(settings=GearmanSettings(admin=admin))
@@ -409,7 +375,7 @@ def test_the_limit_of_a_function_that_is_forgotten_is_forgotten() -> None:
     world.pass_time(65_000, step=500)
     assert list(world.service.maxqueue) == ["stays"]
     worker.submit_bg("stays")
-    assert worker.ask(Packet.SUBMIT_JOB_BG, "stays", "", "x").number == Packet.ERROR
+    assert worker.call(Type.SUBMIT_JOB_BG, "stays", "", "x").type == Type.ERROR
 
 
 def test_the_number_of_functions_with_a_limit_is_bounded() -> None:

@@ -1,40 +1,14 @@
 """A Gearman job run by a Faktory worker, and the reverse: neither knows of the other."""
 
-from __future__ import annotations
-
-import json
 import re
-from typing import Any
 
 import pytest
 
 from franca.core.model import State
 from franca.protocols.bodies import BYTES, JSON_ARGS, JSON_JOB, as_bytes, as_json_args
-from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, res
-
-
-class FaktoryPeer:
-    """A Faktory client and worker."""
-
-    def __init__(self, world: World) -> None:
-        self.peer: Puppet = world.connect("faktory")
-        self.peer.send(b'HELLO {"v":2,"wid":"w1"}\r\n')
-        self.peer.heard()
-
-    def line(self, text: str) -> bytes:
-        self.peer.send(text.encode() + b"\r\n")
-        return self.peer.heard()
-
-    def push(self, *args: object, **members: object) -> None:
-        unit = {"jid": "jid-0001", "jobtype": "t", "queue": "f", "args": args, **members}
-        assert self.line(f"PUSH {json.dumps(unit)}") == b"+OK\r\n"
-
-    def fetch(self, *queues: str) -> dict[str, Any]:
-        reply = self.line(f"FETCH {' '.join(queues)}")
-        unit: dict[str, Any] = json.loads(reply.partition(b"\r\n")[2])
-        return unit
-
+from tests.protocols.faktory.puppet import OK
+from tests.protocols.gearman.puppet import World, res
+from tests.support.gearman import Type
 
 # -- bodies ----------------------------------------------------------------------------------------
 
@@ -86,42 +60,40 @@ def test_what_crosses_twice_comes_back(workload: bytes) -> None:
 
 
 def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker(world: World) -> None:
-    client, worker = world.connect(), FaktoryPeer(world)
+    client, worker = world.connect(), world.faktory()
     handle = client.submit("f", "hello", "u")
-    unit = worker.fetch("f")
-    assert (unit["jid"], unit["queue"], unit["jobtype"], unit["args"]) == (
-        handle.decode(), "f", "f", ["hello"],
-    )  # fmt: skip
-    assert worker.line(f'ACK {{"jid":"{handle.decode()}"}}') == b"+OK\r\n"
-    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "")]
+    unit = worker.fetch_job("f")
+    told = [unit[name] for name in ("jid", "queue", "jobtype", "args")]
+    assert told == [handle.decode(), "f", "f", ["hello"]]
+    assert worker.ack(handle.decode()) == OK
+    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "")]
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
 def test_a_faktory_failures_text_reaches_the_gearman_client(world: World, exceptions: bool) -> None:
-    client, worker = world.connect(), FaktoryPeer(world)
+    client, worker = world.connect(), world.faktory()
     if exceptions:
-        client.ask(Packet.OPTION_REQ, "exceptions")
+        client.call(Type.OPTION_REQ, "exceptions")
     handle = client.submit()
-    worker.fetch("f")
-    fail = {"jid": handle.decode(), "errtype": "Boom", "message": "it broke"}
-    assert worker.line(f"FAIL {json.dumps(fail)}") == b"+OK\r\n"
-    loud = res(Packet.WORK_EXCEPTION, handle, "it broke")
-    assert client.take_all() == [loud if exceptions else res(Packet.WORK_FAIL, handle)]
+    worker.fetch_job("f")
+    assert worker.fail(handle.decode(), "it broke") == OK
+    loud = res(Type.WORK_EXCEPTION, handle, "it broke")
+    assert client.take_all() == [loud if exceptions else res(Type.WORK_FAIL, handle)]
 
 
 def test_a_background_job_failed_by_a_faktory_worker_is_dead_as_in_gearman(world: World) -> None:
-    worker = FaktoryPeer(world)
+    worker = world.faktory()
     handle = world.connect().submit_bg()
-    worker.fetch("f")
-    worker.line(f'FAIL {{"jid":"{handle.decode()}","errtype":"E","message":"m"}}')
-    assert [job.state for job in world.dead()] == [State.DEAD]
+    worker.fetch_job("f")
+    worker.fail(handle.decode())
+    assert [job.state for job in world.jobs(State.DEAD)] == [State.DEAD]
 
 
 def test_a_gearman_job_comes_back_from_a_faktory_worker_that_vanished(world: World) -> None:
-    client, worker = world.connect(), FaktoryPeer(world)
+    client, worker = world.connect(), world.faktory()
     handle = client.submit_bg()
-    worker.fetch("f")
-    worker.peer.hang_up()
+    worker.fetch_job("f")
+    worker.hang_up()
     other = world.worker("f")
     assert other.grab() is None, "its lease outlives its connection"
     world.pass_time(world.limits.lease_ms + 2_000, step=60_000)
@@ -129,11 +101,11 @@ def test_a_gearman_job_comes_back_from_a_faktory_worker_that_vanished(world: Wor
 
 
 def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue(world: World) -> None:
-    sleeper, worker, client = world.sleeper("f"), FaktoryPeer(world), world.connect()
-    worker.peer.send(b"FETCH f\r\n")
+    sleeper, worker, client = world.sleeper("f"), world.faktory(), world.connect()
+    worker.say("FETCH f")
     first, second = client.submit_bg(), client.submit_bg()
-    assert first in worker.peer.heard()
-    assert sleeper.take() == res(Packet.NOOP)
+    assert first in worker.heard()
+    assert sleeper.take() == res(Type.NOOP)
     assert sleeper.grab_handle() == second
 
 
@@ -141,56 +113,57 @@ def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue(wo
 
 
 def test_a_faktory_job_is_a_workload_to_a_gearman_worker(world: World) -> None:
-    faktory, worker = FaktoryPeer(world), world.sleeper("f")
-    faktory.push("hello")
-    assert worker.take() == res(Packet.NOOP)
-    job = worker.ask(Packet.GRAB_JOB_ALL)
-    handle, function, unique, workload = job.arguments
-    assert job.number == Packet.JOB_ASSIGN_UNIQ
-    assert (function, unique, workload) == (b"f", b"jid-0001", b"hello")
+    faktory, worker = world.faktory(), world.sleeper("f")
+    faktory.push("jid-0001", "hello", queue="f")
+    assert worker.take() == res(Type.NOOP)
+    job = worker.call(Type.GRAB_JOB_ALL)
+    handle = job.handle
+    assert job == res(Type.JOB_ASSIGN_UNIQ, handle, "f", "jid-0001", "hello")
     assert re.fullmatch(rb"H:box:[0-9]+", handle)
     assert not handle.startswith(world.service.prefix.encode())
-    worker.say(Packet.WORK_STATUS, handle, "1", "2")
-    worker.say(Packet.WORK_DATA, handle, "d")
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    worker.say(Type.WORK_STATUS, handle, "1", "2")
+    worker.say(Type.WORK_DATA, handle, "d")
+    worker.complete(handle, "r")
     assert (worker.heard(), world.broker.jobs) == (b"", {})
 
 
 def test_a_faktory_job_failed_by_a_gearman_worker_is_retried_as_in_faktory(world: World) -> None:
-    faktory, worker = FaktoryPeer(world), world.worker("f")
-    faktory.push(1, 2, retry=3)
+    faktory, worker = world.faktory(), world.worker("f")
+    faktory.push("jid-0001", 1, 2, retry=3, queue="f")
     handle = worker.grab_handle()
-    worker.say(Packet.WORK_EXCEPTION, handle, "broken")
+    worker.say(Type.WORK_EXCEPTION, handle, "broken")
     [job] = world.broker.jobs.values()
     assert (job.state, job.failures) == (State.WAITING, 1)
     assert (job.attempt_log or [])[-1].error_text == "broken"
     world.pass_time(60_000, step=1_000)
     again = worker.grab()
     assert again is not None
-    assert again[0] != handle, "each delivery has a handle of its own"
-    assert again[2] == b"[1,2]"
+    assert again.handle != handle, "each delivery has a handle of its own"
+    assert again.body == b"[1,2]"
 
 
 def test_what_faktory_keeps_of_a_job_is_no_reducer(world: World) -> None:
-    faktory, worker = FaktoryPeer(world), world.worker("f")
-    faktory.push("x", failure={"retry_count": 1, "message": "m", "errtype": "e"})
+    faktory, worker = world.faktory(), world.worker("f")
+    faktory.push(
+        "jid-0001", "x", failure={"retry_count": 1, "message": "m", "errtype": "e"}, queue="f"
+    )
     [job] = world.broker.jobs.values()
     assert job.extra
-    assert worker.ask(Packet.GRAB_JOB_ALL).number == Packet.JOB_ASSIGN_UNIQ
+    assert worker.call(Type.GRAB_JOB_ALL).type == Type.JOB_ASSIGN_UNIQ
 
 
 def test_a_faktory_job_held_too_long_is_taken_from_its_gearman_worker(world: World) -> None:
-    faktory, worker = FaktoryPeer(world), world.worker("f")
-    faktory.push(reserve_for=60)
+    faktory, worker = world.faktory(), world.worker("f")
+    faktory.push("jid-0001", reserve_for=60, queue="f")
     handle = worker.grab_handle()
     world.pass_time(62_000, step=1_000)
-    answer = worker.ask(Packet.WORK_COMPLETE, handle, "late")
+    answer = worker.call(Type.WORK_COMPLETE, handle, "late")
     assert answer.arguments[0] == b"JOB_NOT_FOUND"
 
 
 def test_a_jid_that_is_no_unique_id_is_made_one(world: World) -> None:
-    faktory, worker = FaktoryPeer(world), world.worker("f")
-    faktory.push(jid="ü" * 50)
-    unique = worker.ask(Packet.GRAB_JOB_UNIQ).arguments[2]
+    faktory, worker = world.faktory(), world.worker("f")
+    faktory.push("ü" * 50, queue="f")
+    unique = worker.call(Type.GRAB_JOB_UNIQ).arguments[2]
     assert len(unique) <= 63
     unique.decode()

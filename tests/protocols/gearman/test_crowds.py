@@ -1,16 +1,13 @@
 """Many wait for one job: nobody else waits for them, and what they are told is there once."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
 from franca.engine.engine import HEAVY
 from franca.protocols.gearman import client_commands, service
-from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, err, res
+from tests.support.gearman import Type, request
 
-ECHO = packet(Packet.ECHO_REQ, "x")
 CROWDED = err("QUEUE_ERROR", "Too many clients wait for this job")
 
 
@@ -21,7 +18,7 @@ def crowd(world: World, size: int, unique: str = "u") -> tuple[list[Puppet], byt
     return clients, handle
 
 
-@pytest.mark.parametrize("number", [Packet.WORK_DATA, Packet.WORK_COMPLETE])
+@pytest.mark.parametrize("number", [Type.WORK_DATA, Type.WORK_COMPLETE])
 @pytest.mark.parametrize("size", [600, 4_000])
 def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) -> None:
     clients, handle = crowd(world, 3)
@@ -29,8 +26,7 @@ def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) 
     twice.submit(unique="u")
     worker = world.worker("f")
     worker.grab()
-    world.engine.received(worker.link, packet(number, handle, b"d" * size))
-    world.engine.turn(world.now)
+    worker.begin(request(number, handle, b"d" * size))
     said = [piece for client in clients for piece in client.link.out]
     assert (len(said), len({id(piece) for piece in said})) == (4, 1)
     assert twice.link.bulky, "else they would be joined before they are sent"
@@ -41,24 +37,20 @@ def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) 
 def test_an_exception_many_wait_for_is_held_once_and_plain_to_the_others(world: World) -> None:
     clients, handle = crowd(world, 5)
     for client in clients[::2]:
-        client.ask(Packet.OPTION_REQ, "exceptions")
+        client.call(Type.OPTION_REQ, "exceptions")
     worker = world.worker("f")
     worker.grab()
-    world.engine.received(worker.link, packet(Packet.WORK_EXCEPTION, handle, b"e" * 900))
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_EXCEPTION, handle, b"e" * 900))
     assert len({id(piece) for client in clients[::2] for piece in client.link.out}) == 1
     world.run()
+    plain, loud = res(Type.WORK_FAIL, handle), res(Type.WORK_EXCEPTION, handle, b"e" * 900)
     for at, client in enumerate(clients):
-        plain = res(Packet.WORK_FAIL, handle)
-        loud = res(Packet.WORK_EXCEPTION, handle, b"e" * 900)
         assert client.take_all() == [plain if at % 2 else loud]
 
 
 def test_what_was_said_last_is_not_kept(world: World) -> None:
-    _, handle = crowd(world, 1)
-    worker = world.worker("f")
-    worker.grab()
-    worker.say(Packet.WORK_COMPLETE, handle, b"r" * 100_000)
+    _, worker, handle = world.running()
+    worker.complete(handle, b"r" * 100_000)
     world.pass_time(100)
     assert world.service.forwarded is service.NOTHING
 
@@ -67,8 +59,7 @@ def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn(world: World) ->
     clients, handle = crowd(world, 70)
     worker = world.worker("f")
     worker.grab()
-    world.engine.received(worker.link, packet(Packet.WORK_DATA, handle, "d") * 20)
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_DATA, handle, "d") * 20)
     assert {len(client.link.out) for client in clients} == {13}, "each costs as much as five others"
     world.run()
     assert all(len(client.take_all()) == 20 for client in clients)
@@ -78,16 +69,14 @@ def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others(world: W
     clients, handle = crowd(world, 20 * HEAVY)
     worker, bystander = world.worker("f"), world.connect()
     worker.grab()
-    world.engine.received(worker.link, packet(Packet.WORK_DATA, handle, "d"))
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_DATA, handle, "d"))
     assert worker.link.heavy
-    for peer, said in ((worker, packet(Packet.WORK_COMPLETE, handle)), (bystander, ECHO)):
-        world.engine.received(peer.link, said)
-    world.engine.turn(world.now)
+    worker.begin(request(Type.WORK_COMPLETE, handle), turns=0)
+    bystander.begin(request(Type.ECHO_REQ, "x"))
     assert bystander.link.out
     assert [len(client.link.out) for client in clients[:2]] == [1, 1]
     world.run()
-    data, done = res(Packet.WORK_DATA, handle, "d"), res(Packet.WORK_COMPLETE, handle, "")
+    data, done = res(Type.WORK_DATA, handle, "d"), res(Type.WORK_COMPLETE, handle, "")
     assert all(client.take_all() == [data, done] for client in clients)
 
 
@@ -97,7 +86,7 @@ def test_a_submit_that_is_refused_does_not_count_as_one_that_waits() -> None:
     handle = client.submit(unique="u")
     other.submit(unique="v")
     for _ in range(2 * client_commands.JOINS_MAX):
-        assert b"too many jobs are waited for" in client.ask(Packet.SUBMIT_JOB, "f", "u", "x")[-1]
+        assert b"too many jobs are waited for" in client.call(Type.SUBMIT_JOB, "f", "u", "x")[-1]
     other.hang_up()
     assert client.submit(unique="u") == handle
 
@@ -105,11 +94,11 @@ def test_a_submit_that_is_refused_does_not_count_as_one_that_waits() -> None:
 def test_one_connection_waits_for_one_job_only_so_often(world: World) -> None:
     client, other, worker = world.connect(), world.connect(), world.worker("f")
     [handle] = {client.submit(unique="u") for _ in range(client_commands.JOINS_MAX)}
-    assert client.ask(Packet.SUBMIT_JOB, "f", "u", "x") == CROWDED
+    assert client.call(Type.SUBMIT_JOB, "f", "u", "x") == CROWDED
     assert other.submit(unique="u") == client.submit_bg(unique="u") == handle
     worker.grab()
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")] * client_commands.JOINS_MAX
+    worker.complete(handle, "r")
+    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "r")] * client_commands.JOINS_MAX
     assert client.conversation.joins == {}
     again = client.submit(unique="u")
     assert again == client.submit(unique="u") != handle
@@ -117,14 +106,13 @@ def test_one_connection_waits_for_one_job_only_so_often(world: World) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [packet(Packet.SUBMIT_JOB, "f", "u", "x"), packet(Packet.GET_STATUS_UNIQUE, "u")],
+    [request(Type.SUBMIT_JOB, "f", "u", "x"), request(Type.GET_STATUS_UNIQUE, "u")],
     ids=["joining", "asking for"],
 )
 def test_a_job_that_many_wait_for_is_more_than_one_message(world: World, message: bytes) -> None:
     crowd(world, 64 * 9)
     client = world.connect()
-    world.engine.received(client.link, message * 20)
-    world.engine.turn(world.now)
+    client.begin(message * 20)
     assert len(client.link.out) == 7
     world.run()
     assert len(client.take_all()) == 20
@@ -137,17 +125,15 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(world: Wor
     client, worker = world.connect(), world.worker("f")
     for _ in range(40):
         client.submit_bg("f", b"w" * 300_000)
-    world.engine.received(worker.link, packet(Packet.GRAB_JOB) * 64)
-    world.engine.turn(world.now)
+    worker.begin(request(Type.GRAB_JOB) * 64)
     assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
-    heard = [message.number for message in worker.take_all()]
-    assert (heard.count(Packet.JOB_ASSIGN), heard.count(Packet.NO_JOB)) == (40, 24)
+    heard = [message.type for message in worker.take_all()]
+    assert (heard.count(Type.JOB_ASSIGN), heard.count(Type.NO_JOB)) == (40, 24)
 
 
 def test_echoes_end_a_share_when_as_much_waits_as_may(world: World, client: Puppet) -> None:
-    world.engine.received(client.link, packet(Packet.ECHO_REQ, b"x" * 300_000) * 20)
-    world.engine.turn(world.now)
+    client.begin(request(Type.ECHO_REQ, b"x" * 300_000) * 20)
     assert sum(map(len, client.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
     assert len(client.take_all()) == 20

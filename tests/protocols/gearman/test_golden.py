@@ -4,16 +4,19 @@ One connection is client, worker and operator at once, so that one stream of byt
 exchange. Handles are those of a server named `box` and of the first seed.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.limits import Limits
 from tests.protocols.gearman.puppet import World
 from tests.protocols.world import START
+from tests.support.gearman import said
 
 H1, H2, H3 = (b"H:box:719629470698%d" % n for n in (1, 2, 3))
 LATER = b"%d" % (START // 1000 + 60)
+
+
+# NOOP, WORK_STATUS, WORK_COMPLETE, WORK_FAIL, WORK_EXCEPTION, WORK_DATA, WORK_WARNING
+UNASKED = [bytes([number]) for number in (6, 12, 13, 14, 25, 28, 29)]
 
 
 def req(number: int, body: bytes = b"") -> bytes:
@@ -21,7 +24,7 @@ def req(number: int, body: bytes = b"") -> bytes:
 
 
 def res(number: int, body: bytes = b"") -> bytes:
-    return b"\0RES" + number.to_bytes(4, "big") + len(body).to_bytes(4, "big") + body
+    return b"\0RES" + req(number, body)[4:]
 
 
 CAN = req(1, b"rev")
@@ -161,33 +164,28 @@ def converse(*pieces: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [e[1:] for e in EXCHANGES], ids=[e[0] for e in EXCHANGES]
+    ("sent", "answer"), [e[1:] for e in EXCHANGES], ids=[e[0] for e in EXCHANGES]
 )
-def test_an_exchange_to_the_byte(said: bytes, answer: bytes) -> None:
-    assert sorted_by_message(converse(said)) == sorted_by_message(answer)
+def test_an_exchange_to_the_byte(sent: bytes, answer: bytes) -> None:
+    heard = converse(sent)
+    assert (sorted(heard), sorted_by_message(heard)) == (sorted(answer), sorted_by_message(answer))
 
 
-@pytest.mark.parametrize("said", [e[1] for e in EXCHANGES], ids=[e[0] for e in EXCHANGES])
-def test_a_stream_means_the_same_wherever_it_is_cut(said: bytes) -> None:
+@pytest.mark.parametrize("sent", [e[1] for e in EXCHANGES], ids=[e[0] for e in EXCHANGES])
+def test_a_stream_means_the_same_wherever_it_is_cut(sent: bytes) -> None:
     """Split at every offset, and byte by byte. What happened to a job is told between two reads,
     so it may stand before answers that the whole stream would have got first: only the order of
     answers is the same."""
-    whole = sorted_by_message(converse(said))
-    for at in range(1, len(said)):
-        assert sorted_by_message(converse(said[:at], said[at:])) == whole, f"split at {at}"
-    assert sorted_by_message(converse(*(said[n : n + 1] for n in range(len(said))))) == whole
+    whole = sorted_by_message(converse(sent))
+    for at in range(1, len(sent)):
+        assert sorted_by_message(converse(sent[:at], sent[at:])) == whole, f"split at {at}"
+    assert sorted_by_message(converse(*(sent[n : n + 1] for n in range(len(sent))))) == whole
 
 
 def sorted_by_message(stream: bytes) -> tuple[list[bytes], list[bytes]]:
     """Answers in their order, and what is told unasked in its own."""
     answers: list[bytes] = []
     told: list[bytes] = []
-    while stream:
-        if stream[0]:
-            piece = stream[: stream.index(b"\n") + 1]
-        else:
-            piece = stream[: 12 + int.from_bytes(stream[8:12], "big")]
-        number = piece[7] if not piece[0] else 0
-        (told if number in (6, 12, 13, 14, 25, 28, 29) else answers).append(piece)
-        stream = stream[len(piece) :]
+    for message in said(stream):
+        (told if message[:1] in UNASKED else answers).append(message)
     return answers, told

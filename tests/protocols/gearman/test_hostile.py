@@ -1,9 +1,8 @@
 """Whatever comes in: nothing is raised, nothing hangs, and nobody else notices."""
 
-from __future__ import annotations
-
 import struct
 import tracemalloc
+from itertools import accumulate, cycle, pairwise
 from unittest.mock import patch
 
 import pytest
@@ -13,9 +12,10 @@ from hypothesis import strategies as st
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.gearman import wire
-from franca.protocols.gearman.wire import Packet, PacketReader
-from tests.protocols.gearman.puppet import Puppet, World, packet, res
+from franca.protocols.gearman.wire import PacketReader
+from tests.protocols.gearman.puppet import Puppet, World, res
 from tests.protocols.gearman.test_golden import sorted_by_message
+from tests.support.gearman import Type, request, said
 
 HANDLES = st.sampled_from([b"H:box:719629470698%d" % n for n in range(1, 5)])
 SMALL = st.sampled_from([b"", b"f", b"g", b"u", b"-", b"5", b"x" * 70, b"\xff\xfe", b"exceptions"])
@@ -27,12 +27,14 @@ ODD_NAMES = st.sampled_from(
     [b"\xed\xa0\x80", b"\xef\xbf\xbe", b"\xf4\x90\x80\x80", b"\xee\xbe\x80", b"n" * 1_025, b"\r\n"]
 )
 ARGUMENTS = st.lists(SMALL | HANDLES | NUMBERS | ODD_NAMES | st.binary(max_size=12), max_size=9)
-PACKETS = st.builds(lambda n, a: packet(n, *a), st.integers(0, 45), ARGUMENTS)
+PACKETS = st.builds(lambda n, a: request(n, *a), st.integers(0, 45), ARGUMENTS)
 USUAL = st.sampled_from(
-    [packet(1, "f"), packet(9), packet(30), packet(39), packet(4), packet(7, "f", "", "x"),
-     packet(18, "f", "u", "x"), packet(32, "g", "-", "x"), packet(3), packet(2, "f"), packet(22, "id")]
+    [request(1, "f"), request(9), request(30), request(39), request(4), request(7, "f", "", "x"),
+     request(18, "f", "u", "x"), request(32, "g", "-", "x"), request(3), request(2, "f"), request(22, "id")]
 )  # fmt: skip
-ENDS = st.builds(lambda n, h: packet(n, h, "r"), st.sampled_from([12, 13, 14, 25, 28, 29]), HANDLES)
+ENDS = st.builds(
+    lambda n, h: request(n, h, "r"), st.sampled_from([12, 13, 14, 25, 28, 29]), HANDLES
+)
 LINES = st.sampled_from(
     [b"status\n", b"workers\r\n", b"show jobs\n", b"show unique jobs\n", b"prioritystatus\n", b"jobs\n", b"clients\n",
      b"cancel job H:box:7196294706981\n", b"create function g\n", b"drop function g\n", b"maxqueue f 2\n", b"\n", b"a b c d e f\n"]
@@ -53,47 +55,32 @@ JUNK = st.binary(max_size=30) | st.builds(
 STREAMS = st.lists(USUAL | USUAL | ENDS | PACKETS | LINES | ODD_LINES | JUNK, max_size=14)
 
 
-def peers(world: World) -> list[Puppet]:
-    return [world.connect(), world.connect()]
-
-
 def check(world: World) -> None:
     """Nothing was raised, the counts of the broker add up, and who comes now is served."""
     assert world.engine.unhandled == 0, world.engine.notices
+    leased = [job for job in world.broker.jobs.values() if job.state is State.LEASED]
+    served = world.service.conversations.values()
     for queue in world.broker.queues.values():
-        leased = [
-            j
-            for j in world.broker.jobs.values()
-            if j.queue == queue.name and j.state is State.LEASED
-        ]
-        assert queue.leased == len(leased)
-        assert queue.servers == sum(
-            queue.name in c.session.serves for c in world.service.conversations.values()
-        )
-        assert 0 <= queue.woken <= len(world.service.conversations)
-    held = [job.id for c in world.service.conversations.values() for job in c.held.values()]
-    assert sorted(held) == sorted(
-        j.id for j in world.broker.jobs.values() if j.state is State.LEASED
-    )
-    client, worker = world.connect(), world.worker("sane")
-    handle = client.submit("sane", "x")
-    assert worker.grab() == (handle, b"sane", b"x")
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
+        assert queue.leased == sum(job.queue == queue.name for job in leased)
+        assert queue.servers == sum(queue.name in each.session.serves for each in served)
+        assert 0 <= queue.woken <= len(served)
+    held = [job.id for each in served for job in each.held.values()]
+    assert sorted(held) == sorted(job.id for job in leased)
+    client, worker, handle = world.running("sane")
+    worker.complete(handle, "r")
+    assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.booleans(), STREAMS), max_size=6), st.data())
 def test_any_stream_from_two_peers_leaves_a_server_that_works(
     turns: list[tuple[bool, list[bytes]]], data: st.DataObject
 ) -> None:
-    world = World(
-        limits=Limits(turn_messages=4, frame_bytes_max=5_000, window_jobs=3, supply_jobs=2)
-    )
-    both = peers(world)
+    limits = Limits(turn_messages=4, frame_bytes_max=5_000, window_jobs=3, supply_jobs=2)
+    world = World(limits=limits)
+    both = [world.connect(), world.connect()]
     for which, messages in turns:
-        peer = both[which]
-        stream = b"".join(messages)
+        peer, stream = both[which], b"".join(messages)
         cut = data.draw(st.integers(0, len(stream)))
         peer.send(stream[:cut])
         world.pass_time(data.draw(st.sampled_from([0, 50, 400, 2_000])), step=200)
@@ -109,12 +96,8 @@ def test_any_stream_from_two_peers_leaves_a_server_that_works(
 @given(STREAMS, st.lists(st.integers(1, 40), min_size=1, max_size=8))
 def test_cuts_in_a_stream_change_no_answer(messages: list[bytes], sizes: list[int]) -> None:
     stream = b"".join(messages)
-    pieces: list[bytes] = []
-    at = 0
-    while at < len(stream):
-        size = sizes[len(pieces) % len(sizes)]
-        pieces.append(stream[at : at + size])
-        at += size
+    ends = [*accumulate(size for size, _ in zip(cycle(sizes), stream, strict=False))]
+    pieces = [stream[begin:end] for begin, end in pairwise([0, *ends])]
     heard = []
     for parts in ([stream], pieces):
         world = World(limits=Limits(turn_messages=4, frame_bytes_max=5_000))
@@ -134,28 +117,28 @@ def test_four_gigabytes_that_are_announced_take_no_memory(world: World) -> None:
 
 
 def test_a_large_packet_that_comes_in_drops_is_looked_at_once(world: World, peer: Puppet) -> None:
-    data = packet(Packet.ECHO_REQ, b"x" * 300_000)
+    data = request(Type.ECHO_REQ, b"x" * 300_000)
     for at in range(0, len(data), 100):
         world.engine.received(peer.link, data[at : at + 100])
     with patch.object(PacketReader, "_wait", autospec=True, side_effect=PacketReader._wait) as wait:
         world.run()
-    assert peer.take() == res(Packet.ECHO_RES, b"x" * 300_000)
+    assert peer.take() == res(Type.ECHO_RES, b"x" * 300_000)
     assert wait.call_count == 1
 
 
 def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = b"".join(
         [
-            packet(Packet.ECHO_REQ, b"x" * 100),
-            packet(Packet.SUBMIT_JOB_BG, "f", "-", b"y" * 100),
-            packet(Packet.JOB_CREATED, b"z" * 100),
-            b"\0RES" + packet(Packet.ECHO_REQ, b"x" * 100)[4:],
-            packet(Packet.CAN_DO, "f"),
-            packet(Packet.SUBMIT_JOB_BG, "f", "-", b"y" * 100),
-            packet(Packet.GRAB_JOB_UNIQ, b"x" * 100),
-            packet(Packet.CAN_DO, b"g" * 2_000),
+            request(Type.ECHO_REQ, b"x" * 100),
+            request(Type.SUBMIT_JOB_BG, "f", "-", b"y" * 100),
+            request(Type.JOB_CREATED, b"z" * 100),
+            b"\0RES" + request(Type.ECHO_REQ, b"x" * 100)[4:],
+            request(Type.CAN_DO, "f"),
+            request(Type.SUBMIT_JOB_BG, "f", "-", b"y" * 100),
+            request(Type.GRAB_JOB_UNIQ, b"x" * 100),
+            request(Type.CAN_DO, b"g" * 2_000),
             b"getpid\n",
-            packet(Packet.ECHO_REQ, b"last"),
+            request(Type.ECHO_REQ, b"last"),
         ]
     )
 
@@ -175,7 +158,7 @@ def test_a_large_packet_is_acted_on_as_any_other(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten(peer: Puppet) -> None:
-    data = packet(Packet.ECHO_REQ, b"x" * 2_000_000)
+    data = request(Type.ECHO_REQ, b"x" * 2_000_000)
     for at in range(0, 1_200_000, 300_000):
         peer.send(data[at : at + 300_000])
     assert peer.conversation.unread() == 1_200_000
@@ -185,14 +168,13 @@ def test_a_large_packet_that_is_under_way_counts_as_unread_and_is_forgotten(peer
 
 def test_a_large_workload_is_copied_once_when_it_is_there(world: World, peer: Puppet) -> None:
     size = 8 * 1024 * 1024
-    data = packet(Packet.SUBMIT_JOB_BG, "f", "", b"x" * size)
+    data = request(Type.SUBMIT_JOB_BG, "f", "", b"x" * size)
     pieces = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
     del data
     tracemalloc.start()
     try:
         for piece in pieces:
-            world.engine.received(peer.link, piece)
-            world.engine.turn(world.now)
+            peer.begin(piece)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -201,47 +183,29 @@ def test_a_large_workload_is_copied_once_when_it_is_there(world: World, peer: Pu
     assert world.jobs()[0].body == b"x" * size
 
 
-def answers_in_one_turn(world: World, peer: Puppet, data: bytes, answer: bytes) -> int:
-    """How many of these answers the first turn brings; all others follow."""
-    world.engine.received(peer.link, data)
-    world.engine.turn(world.now)
-    first = b"".join(peer.link.out).count(answer)
+STATUS = b"".join(request(Type.GET_STATUS, f"H:box:719629470698{n}") for n in range(1, 21))
+AT_ANY_TIME = request(Type.SUBMIT_JOB_SCHED, "f", "", "", "", "", "", "", "x")
+GRABS = request(Type.GRAB_JOB) * 20
+FORGET = request(Type.RESET_ABILITIES) + request(Type.ECHO_REQ, "x") * 40
+
+
+@pytest.mark.parametrize(
+    ("functions", "asked", "at_once", "answers"),
+    [
+        pytest.param(0, b"status\n" * 20, 1, [Type.TEXT] * 20, id="a list"),
+        pytest.param(1, GRABS, 20, [Type.NO_JOB] * 20, id="a search"),
+        pytest.param(64 * 20, GRABS, 4, [Type.NO_JOB] * 20, id="a search of many functions"),
+        pytest.param(64 * 50, FORGET, 13, [Type.ECHO_RES] * 40, id="forgetting many functions"),
+        pytest.param(0, AT_ANY_TIME * 20, 13, [Type.JOB_CREATED] * 20, id="a time of five fields"),
+        pytest.param(0, STATUS, 0, [Type.STATUS_RES] * 20, id="what the store is asked for"),
+    ],
+)
+def test_what_takes_long_is_more_than_one_message(
+    functions: int, asked: bytes, at_once: int, answers: list[Type]
+) -> None:
+    world = World(limits=Limits(turn_messages=64))
+    peer = world.worker(*(f"f{n}" for n in range(functions)))
+    peer.begin(asked)
+    assert len(list(said(b"".join(peer.link.out)))) == at_once
     world.run()
-    return first
-
-
-def test_a_list_takes_a_turn_of_its_own(world: World, peer: Puppet) -> None:
-    assert answers_in_one_turn(world, peer, b"status\n" * 20, b".\n") == 1
-    assert peer.heard().count(b".\n") == 20
-
-
-def test_a_search_among_thousands_of_functions_is_more_than_one_message() -> None:
-    world = World(limits=Limits(turn_messages=64))
-    for functions, searches in ((1, 20), (64 * 20, 4)):
-        peer = world.worker(*(f"f{n}" for n in range(functions)))
-        assert answers_in_one_turn(world, peer, packet(9) * 20, b"\0RES") == searches
-        assert peer.take_all() == [res(10)] * 20
-
-
-def test_forgetting_thousands_of_functions_is_more_than_one_message() -> None:
-    world = World(limits=Limits(turn_messages=64))
-    peer = world.worker(*(f"f{n}" for n in range(64 * 50)))
-    forgets = packet(Packet.RESET_ABILITIES)
-    asked = forgets + packet(Packet.ECHO_REQ, "x") * 40
-    assert answers_in_one_turn(world, peer, asked, b"\0RES") == 13
-    assert peer.heard().count(b"\0RES") == 40
-
-
-def test_a_time_of_five_fields_is_more_than_one_message() -> None:
-    world = World(limits=Limits(turn_messages=64))
-    peer = world.connect()
-    asked = packet(35, "f", "", "", "", "", "", "", "x") * 20
-    assert answers_in_one_turn(world, peer, asked, b"\0RES") == 13
-    assert peer.heard().count(b"\0RES") == 20
-
-
-def test_the_store_is_asked_by_one_peer_once_in_a_turn(world: World, peer: Puppet) -> None:
-    handles = [f"H:box:719629470698{n}" for n in range(1, 21)]
-    ask = b"".join(packet(15, handle) for handle in handles)
-    assert answers_in_one_turn(world, peer, ask, b"\0RES") == 0
-    assert peer.heard().count(b"\0RES") == 20
+    assert [message.type for message in peer.take_all()] == answers

@@ -1,7 +1,5 @@
 """Long lists: nobody else waits for them, and who does not read one takes no memory."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
@@ -10,8 +8,9 @@ from hypothesis import strategies as st
 
 from franca.protocols.gearman import lists
 from franca.protocols.gearman.conversation import BYTES_A_TURN, PIECES_A_TURN
-from franca.protocols.gearman.wire import LINE_BYTES_MAX, Packet
-from tests.protocols.gearman.puppet import Puppet, World, packet, res
+from franca.protocols.gearman.wire import LINE_BYTES_MAX
+from tests.protocols.gearman.puppet import Puppet, World, res
+from tests.support.gearman import Type, request
 
 
 def said_in_a_turn(world: World, *peers: Puppet) -> list[bytes]:
@@ -66,8 +65,7 @@ def test_a_search_by_unique_id_counts_by_the_functions_it_looks_at(world: World)
     for number in range(64 * 20):
         world.broker.queue(f"f{number}")
     peer = world.connect()
-    world.engine.received(peer.link, packet(Packet.GET_STATUS_UNIQUE, "u") * 20)
-    world.engine.turn(world.now)
+    peer.begin(request(Type.GET_STATUS_UNIQUE, "u") * 20)
     assert len(peer.link.out) <= 4
     world.run()
     assert peer.take_all() == [res(42, "u", "0", "0", "0", "0", "0")] * 20

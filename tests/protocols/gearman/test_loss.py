@@ -1,7 +1,5 @@
 """Workers vanish, clients hang up, time runs out: no job is lost and nobody waits in vain."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,9 +7,8 @@ import pytest
 from franca.core.model import Job, State
 from franca.protocols.gearman.conversation import GRANTS_KEPT
 from franca.protocols.gearman.settings import GearmanSettings
-from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
-from tests.protocols.gearman.test_crossing import FaktoryPeer
+from tests.protocols.gearman.puppet import Puppet, World, err, res
+from tests.support.gearman import Type, Work, request
 
 NOT_FOUND = err("JOB_NOT_FOUND", "Job given in work result not found")
 
@@ -26,13 +23,14 @@ def test_a_lost_workers_jobs_come_back_to_the_head_in_their_old_order(world: Wor
     assert client.heard() == b""
 
 
-def test_a_job_whose_delivery_never_left_was_never_given(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit_bg()
-    worker.grab()
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_job_counts_as_lost_if_its_delivery_was_heard(world: World, heard: bool) -> None:
+    _, worker, handle = world.running(kind=Type.SUBMIT_JOB_BG)
+    if heard:
+        worker.say(Type.ECHO_REQ, "alive")
     worker.hang_up(undelivered=True)
     [job] = world.broker.jobs.values()
-    assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, 0)
+    assert (job.name.encode(), job.state, job.losses) == (handle, State.READY, heard)
 
 
 @pytest.mark.parametrize("turns", [1, 4, 100])
@@ -40,9 +38,7 @@ def test_jobs_that_were_asked_for_at_once_and_never_left_were_never_given(turns:
     world = World(settings=GearmanSettings(job_retries=0))
     client, worker = world.connect(), world.worker("f")
     handles = [client.submit() for _ in range(200)]
-    world.engine.received(worker.link, packet(Packet.GRAB_JOB) * 200)
-    for _ in range(turns):
-        world.engine.turn(world.now)
+    worker.begin(request(Type.GRAB_JOB) * 200, turns)
     worker.hang_up(undelivered=True)
     assert client.take_all() == []
     other = world.worker("f")
@@ -55,30 +51,20 @@ def test_only_what_was_given_since_a_worker_last_waited_goes_back(world: World) 
     for _ in range(5):
         client.submit_bg()
     worker.grab()
-    worker.send(packet(Packet.GRAB_JOB) * 3)
+    worker.send(request(Type.GRAB_JOB) * 3)
     worker.hang_up(undelivered=True)
     assert [job.losses for job in world.broker.jobs.values()] == [1, 0, 0, 0, 0]
 
 
 def test_an_undoable_delivery_is_forgotten_when_its_job_ends(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
-    worker.send(packet(Packet.ECHO_REQ, "x")[:5])
-    rest = packet(Packet.ECHO_REQ, "x")
+    worker.send(request(Type.ECHO_REQ, "x")[:5])
+    rest = request(Type.ECHO_REQ, "x")
     for _ in range(300):
         handle = client.submit_bg()
-        ended = packet(Packet.WORK_COMPLETE, handle)
-        worker.send(rest[5:] + packet(Packet.GRAB_JOB) + ended + rest[:5])
+        ended = request(Type.WORK_COMPLETE, handle)
+        worker.send(rest[5:] + request(Type.GRAB_JOB) + ended + rest[:5])
     assert len(worker.conversation._grants) <= GRANTS_KEPT + 1
-
-
-def test_a_job_that_was_heard_of_and_lost_counts_as_lost(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    client.submit_bg()
-    worker.grab()
-    worker.say(Packet.ECHO_REQ, "alive")
-    worker.hang_up(undelivered=True)
-    [job] = world.broker.jobs.values()
-    assert job.losses == 1
 
 
 @pytest.mark.parametrize(("retries", "runs"), [(0, 1), (1, 2), (3, 4), (25, 26)])
@@ -92,11 +78,9 @@ def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, backgroun
         assert worker.grab_handle() == handle
         worker.hang_up()
     assert world.worker("f").grab() is None
-    assert client.take_all() == ([] if background else [res(Packet.WORK_FAIL, handle)])
-    assert len(world.dead()) == background
-    if background:
-        [job] = world.dead()
-        assert (job.attempt_log or [])[-1].error_kind == "WorkerLost"
+    assert client.take_all() == ([] if background else [res(Type.WORK_FAIL, handle)])
+    reasons = [(job.attempt_log or [])[-1].error_kind for job in world.jobs(State.DEAD)]
+    assert reasons == ["WorkerLost"] * background
 
 
 @pytest.mark.parametrize("background", [True, False])
@@ -109,13 +93,12 @@ def test_without_a_limit_a_job_outlives_any_number_of_workers(background: bool) 
         assert worker.grab_handle() == handle
         worker.hang_up()
         world.pass_time(100)
-    assert (client.take_all(), world.dead()) == ([], [])
+    assert (client.take_all(), world.jobs(State.DEAD)) == ([], [])
 
 
-def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, world: World) -> None:
-    handle = client.submit_bg()
-    worker.grab()
-    worker.say(Packet.WORK_STATUS, handle, "1", "2")
+def test_progress_restarts_with_a_new_worker(world: World) -> None:
+    client, worker, handle = world.running(kind=Type.SUBMIT_JOB_BG)
+    worker.say(Type.WORK_STATUS, handle, "1", "2")
     assert client.status(handle) == [b"1", b"1", b"1", b"2"]
     worker.hang_up()
     assert client.status(handle) == [b"1", b"0", b"0", b"0"]
@@ -126,14 +109,20 @@ def test_progress_restarts_with_a_new_worker(client: Puppet, worker: Puppet, wor
 # -- time ------------------------------------------------------------------------------------------------
 
 
+def timed(world: World, said: str = "1000") -> tuple[Puppet, Puppet, bytes]:
+    """A client, a worker that gives itself so much time, and the job that it runs."""
+    client, worker = world.connect(), world.connect()
+    worker.say(Type.CAN_DO_TIMEOUT, "f", said)
+    handle = client.submit()
+    assert worker.grab_handle() == handle
+    return client, worker, handle
+
+
 @pytest.mark.parametrize(
     ("said", "ms"), [("5000", 5_000), ("3", 1_000), ("999", 1_000), ("1500", 1_500)]
 )
 def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str, ms: int) -> None:
-    client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
-    handle = client.submit()
-    assert worker.grab_handle() == handle
+    client, worker, handle = timed(world, said)
     [job] = world.broker.jobs.values()
     assert job.until == world.now + ms
     world.pass_time(ms - 100)
@@ -142,56 +131,46 @@ def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str,
     assert client.status(handle)[1] == b"0"
     other = world.worker("f")
     assert other.grab_handle() == handle
-    assert worker.ask(Packet.WORK_COMPLETE, handle, "late") == NOT_FOUND
-    other.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+    assert worker.call(Type.WORK_COMPLETE, handle, "late") == NOT_FOUND
+    other.complete(handle, "r")
+    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 @pytest.mark.parametrize("said", ["0", "-5", "never", "", "9" * 30])
 def test_no_time_is_no_timeout(world: World, said: str) -> None:
-    client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", said)
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = timed(world, said)
     world.pass_time(3_600_000, step=60_000)
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
+    worker.complete(handle, "r")
+    assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 def test_each_job_of_a_worker_has_its_own_time(world: World) -> None:
-    client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "5000")
-    worker.say(Packet.CAN_DO, "g")
-    slow, free = client.submit("f"), client.submit("g")
-    worker.grab()
-    worker.grab()
-    worker.say(Packet.PRE_SLEEP)
+    client, worker, slow = timed(world, "5000")
+    worker.can_do("g")
+    free = client.submit("g")
+    assert worker.grab_handle() == free
+    worker.say(Type.PRE_SLEEP)
     world.pass_time(7_000)
-    assert client.status(slow)[1] == b"0"
-    assert client.status(free)[1] == b"1"
+    assert (client.status(slow)[1], client.status(free)[1]) == (b"0", b"1")
 
 
 def test_a_timeout_may_be_a_failure_as_the_document_says() -> None:
     world = World(settings=GearmanSettings(on_timeout="fail"))
-    client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = timed(world)
     world.pass_time(2_500)
-    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
-    worker.say(Packet.WORK_COMPLETE, handle, "late")
+    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
+    worker.complete(handle, "late")
     assert worker.heard() == b"", "nobody else has the job: there is nothing to complain of"
 
 
 def test_timeouts_are_unclean_ends_and_come_to_an_end() -> None:
     world = World(settings=GearmanSettings(job_retries=2))
-    client, worker = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
-    handle = client.submit()
-    for _ in range(3):
-        assert worker.grab_handle() == handle
+    client, worker, handle = timed(world)
+    for _ in range(2):
         world.pass_time(2_500)
-    assert client.take_all() == [res(Packet.WORK_FAIL, handle)]
+        assert worker.grab_handle() == handle
+    world.pass_time(2_500)
+    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
 
 
 # -- who waits hangs up -----------------------------------------------------------------------------------
@@ -206,33 +185,27 @@ def test_a_job_that_nobody_waits_for_any_more_is_gone_from_the_queue(world: Worl
 
 
 def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit()
-    worker.grab()
+    client, worker, handle = world.running()
     client.hang_up()
-    worker.say(Packet.WORK_DATA, handle, "d")
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    worker.say(Type.WORK_DATA, handle, "d")
+    worker.complete(handle, "r")
     assert worker.heard() == b""
 
 
 def test_a_running_job_that_nobody_waits_for_is_not_run_again(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    client.submit()
-    worker.grab()
+    client, worker, _ = world.running()
     client.hang_up()
     worker.hang_up()
     assert world.worker("f").grab() is None
 
 
 def test_whoever_joins_an_abandoned_job_gets_its_result(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit(unique="u")
-    worker.grab()
+    client, worker, handle = world.running(unique="u")
     client.hang_up()
     late = world.connect()
     assert late.submit(unique="u") == handle
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert late.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+    worker.complete(handle, "r")
+    assert late.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 def test_a_submit_like_an_abandoned_unrun_job_is_a_new_job(client: Puppet, world: World) -> None:
@@ -258,8 +231,8 @@ def test_of_two_that_wait_the_one_that_stays_gets_the_result(world: World) -> No
     two.submit(unique="u")
     one.hang_up()
     assert worker.grab_handle() == handle
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert two.take_all() == [res(Packet.WORK_COMPLETE, handle, "r")]
+    worker.complete(handle, "r")
+    assert two.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 # -- crashes, where the original loses jobs -------------------------------------------------------------------
@@ -269,7 +242,7 @@ def test_of_two_that_wait_the_one_that_stays_gets_the_result(world: World) -> No
 def test_acknowledged_jobs_survive_any_unique_id(client: Puppet, world: World, unique: str) -> None:
     handles = [client.submit_bg("f", f"work {n}", unique) for n in range(5)]
     worker = world.worker("f")
-    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    worker.complete(worker.grab_handle())
     again = world.restart().worker("f")
     assert [again.grab_handle() for _ in range(4)] == handles[1:]
     assert again.grab() is None
@@ -277,35 +250,31 @@ def test_acknowledged_jobs_survive_any_unique_id(client: Puppet, world: World, u
 
 def test_an_empty_workload_survives(world: World) -> None:
     handle = world.connect().submit_bg("f", "")
-    assert world.restart().worker("f").grab() == (handle, b"f", b"")
+    assert world.restart().worker("f").grab() == Work(handle, b"f", b"")
 
 
 def test_a_running_job_is_run_again_after_a_crash_under_its_own_handle(world: World) -> None:
-    client, worker = world.connect(), world.worker("f")
-    handle = client.submit_bg("f", bytes(range(256)))
-    worker.grab()
+    _, _, handle = world.running(body=bytes(range(256)), kind=Type.SUBMIT_JOB_BG)
     again = world.restart()
     assert again.connect().status(handle) == [b"1", b"0", b"0", b"0"]
-    assert again.worker("f").grab() == (handle, b"f", bytes(range(256)))
+    assert again.worker("f").grab() == Work(handle, b"f", bytes(range(256)))
 
 
 def test_priorities_and_order_survive(world: World, client: Puppet) -> None:
     for number, text in ((34, "low"), (18, "normal 1"), (18, "normal 2"), (32, "high")):
-        client.submit("f", text, number=number)
+        client.submit("f", text, kind=number)
     worker = world.restart().worker("f")
-    got = [worker.ask(Packet.GRAB_JOB).arguments[2] for _ in range(4)]
+    got = [worker.call(Type.GRAB_JOB).arguments[2] for _ in range(4)]
     assert got == [b"high", b"normal 1", b"normal 2", b"low"]
 
 
 def test_a_job_that_was_joined_and_left_is_not_run_again_after_a_restart(world: World) -> None:
     background, waiting, worker = world.connect(), world.connect(), world.worker("f")
-    handle = background.submit_bg(unique="u")
+    background.submit_bg(unique="u")
     waiting.submit(unique="u")
     waiting.hang_up()
-    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
-    again = world.restart()
-    assert again.worker("f").grab() is None
-    assert handle
+    worker.complete(worker.grab_handle())
+    assert world.restart().worker("f").grab() is None
 
 
 # -- many at once ------------------------------------------------------------------------------------------
@@ -323,20 +292,17 @@ class CountedDict(dict[bytes, Job]):
 
 @pytest.mark.parametrize("protocol", ["gearman", "faktory"])
 def test_a_lost_job_is_found_without_looking_at_the_others(world: World, protocol: str) -> None:
-    worker = world.connect()
-    worker.say(Packet.CAN_DO_TIMEOUT, "f", "1000")
-    if protocol == "gearman":
-        client = world.connect()
-        for _ in range(3):
+    worker = world.connect().can_do("f", timeout_ms=1_000)
+    client, faktory = world.connect(), world.faktory()
+    for number in range(3):
+        if protocol == "gearman":
             client.submit_bg()
-    else:
-        faktory = FaktoryPeer(world)
-        for number in range(3):
-            faktory.push(jid=f"jid-000{number}")
+        else:
+            faktory.push(f"jid-000{number}", queue="f")
     handles = [worker.grab_handle() for _ in range(3)]
     held = CountedDict(worker.conversation.held)
     worker.conversation.held = held
-    worker.say(Packet.WORK_COMPLETE, handles[0], "")
+    worker.complete(handles[0])
     world.pass_time(2_500)
     assert (held, held.walks, worker.conversation.foreign) == ({}, 0, {})
-    assert worker.ask(Packet.WORK_COMPLETE, handles[1], "late") == NOT_FOUND
+    assert worker.call(Type.WORK_COMPLETE, handles[1], "late") == NOT_FOUND

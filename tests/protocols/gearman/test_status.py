@@ -1,7 +1,5 @@
 """GET_STATUS and GET_STATUS_UNIQUE find a job wherever it lies, and say what became of it."""
 
-from __future__ import annotations
-
 from unittest.mock import patch
 
 import pytest
@@ -10,8 +8,8 @@ from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.protocols.gearman.conversation import PIECES_A_TURN
 from franca.protocols.gearman.jobs import id_in
-from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, res
+from tests.support.gearman import Type, request
 
 UNKNOWN = [b"0", b"0", b"0", b"0"]
 QUEUED = [b"1", b"0", b"0", b"0"]
@@ -24,7 +22,7 @@ SMALL = Limits(window_jobs=4, supply_jobs=2)
 @pytest.mark.parametrize("background", [True, False])
 @pytest.mark.parametrize(
     ("end", "status"),
-    [(Packet.WORK_COMPLETE, DONE), (Packet.WORK_FAIL, GIVEN_UP), (Packet.WORK_EXCEPTION, GIVEN_UP)],
+    [(Type.WORK_COMPLETE, DONE), (Type.WORK_FAIL, GIVEN_UP), (Type.WORK_EXCEPTION, GIVEN_UP)],
 )
 def test_the_status_of_a_job_from_its_submit_to_its_end(
     client: Puppet, worker: Puppet, background: bool, end: int, status: list[bytes]
@@ -33,11 +31,11 @@ def test_the_status_of_a_job_from_its_submit_to_its_end(
     assert client.status(handle) == QUEUED
     worker.grab()
     assert client.status(handle) == RUNS
-    worker.say(Packet.WORK_STATUS, handle, "3", "7")
-    worker.say(Packet.WORK_DATA, handle, "9\09")
+    worker.say(Type.WORK_STATUS, handle, "3", "7")
+    worker.say(Type.WORK_DATA, handle, "9\09")
     client.heard()
     assert client.status(handle) == [b"1", b"1", b"3", b"7"]
-    worker.say(end, handle, *([] if end == Packet.WORK_FAIL else ["r"]))
+    worker.say(end, handle, *([] if end == Type.WORK_FAIL else ["r"]))
     client.heard()
     assert client.status(handle) == status
 
@@ -50,11 +48,10 @@ def test_the_status_of_a_job_from_its_submit_to_its_end(
     ],
 )  # fmt: skip
 def test_numbers_are_told_as_they_were_sent_and_other_things_as_the_original_keeps_them(
-    client: Puppet, worker: Puppet, said: str, kept: str
+    world: World, said: str, kept: str
 ) -> None:
-    handle = client.submit_bg()
-    worker.grab()
-    worker.say(Packet.WORK_STATUS, handle, said, said)
+    client, worker, handle = world.running(kind=Type.SUBMIT_JOB_BG)
+    worker.say(Type.WORK_STATUS, handle, said, said)
     assert client.status(handle)[2:] == [kept.encode()] * 2
 
 
@@ -65,16 +62,15 @@ def test_what_nobody_heard_of_is_unknown_and_answered(handle: bytes) -> None:
     assert World().connect().status(handle) == UNKNOWN
 
 
-@pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
+@pytest.mark.parametrize("number", [Type.GET_STATUS, Type.GET_STATUS_UNIQUE])
 def test_a_name_of_a_megabyte_is_unknown_and_answered(client: Puppet, number: int) -> None:
-    assert client.ask(number, b"\xff" * (1 << 20)).arguments[1:3] == [b"0", b"0"]
+    assert client.call(number, b"\xff" * (1 << 20)).arguments[1:3] == [b"0", b"0"]
 
 
-@pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
+@pytest.mark.parametrize("number", [Type.GET_STATUS, Type.GET_STATUS_UNIQUE])
 def test_a_long_name_is_answered_and_held_once(client: Puppet, world: World, number: int) -> None:
     name = b"x" * 1_000_000
-    world.engine.received(client.link, packet(number, name))
-    world.engine.turn(world.now)
+    client.begin(request(number, name))
     held = [piece for piece in client.link.out if len(piece) >= len(name)]
     assert held == [name], "nothing was put in front of a copy of it"
     assert (client.conversation.task, client.conversation.holding) == (None, False)
@@ -82,31 +78,28 @@ def test_a_long_name_is_answered_and_held_once(client: Puppet, world: World, num
     assert client.take() is not None
 
 
-@pytest.mark.parametrize("number", [Packet.GET_STATUS, Packet.GET_STATUS_UNIQUE])
+@pytest.mark.parametrize("number", [Type.GET_STATUS, Type.GET_STATUS_UNIQUE])
 def test_nuls_behind_a_short_name_do_not_count(client: Puppet, number: int) -> None:
-    assert client.ask(number, b"n" + b"\0" * 9).arguments[0] == b"n"
+    assert client.call(number, b"n" + b"\0" * 9).arguments[0] == b"n"
     said = b"n" + b"\0" * 1_000
-    assert client.ask(number, said).body.startswith(said + b"\x000\x000")
+    assert client.call(number, said).body.startswith(said + b"\x000\x000")
 
 
 def test_jobs_in_the_store_are_found_and_what_is_asked_behind_waits_its_turn() -> None:
     world = World(limits=SMALL)
     client = world.connect()
     handles = [client.submit_bg() for _ in range(20)]
-    client.send(
-        b"".join(packet(Packet.GET_STATUS, handle) for handle in handles)
-        + packet(Packet.ECHO_REQ, "last")
-    )
-    answers = [res(Packet.STATUS_RES, handle, *QUEUED) for handle in handles]
-    assert client.take_all() == [*answers, res(Packet.ECHO_RES, "last")]
+    asked = b"".join(request(Type.GET_STATUS, handle) for handle in handles)
+    client.send(asked + request(Type.ECHO_REQ, "last"))
+    answers = [res(Type.STATUS_RES, handle, *QUEUED) for handle in handles]
+    assert client.take_all() == [*answers, res(Type.ECHO_RES, "last")]
 
 
 def test_a_peer_that_leaves_while_the_store_is_asked_harms_nobody() -> None:
     world = World(limits=SMALL)
     client, other = world.connect(), world.connect()
     handles = [client.submit_bg() for _ in range(20)]
-    world.engine.received(client.link, packet(Packet.GET_STATUS, handles[-1]))
-    world.engine.turn(world.now)
+    client.begin(request(Type.GET_STATUS, handles[-1]))
     assert client.conversation.holding
     client.hang_up()
     assert other.status(handles[-1]) == QUEUED
@@ -116,7 +109,7 @@ def test_handles_are_found_again_after_a_restart() -> None:
     world = World(limits=SMALL)
     client, worker = world.connect(), world.worker("f")
     handles = [client.submit_bg() for _ in range(20)]
-    worker.say(Packet.WORK_FAIL, worker.grab_handle())
+    worker.fail(worker.grab_handle())
     worker.grab()
     again = world.restart().connect()
     assert [again.status(handle) for handle in handles] == [GIVEN_UP] + [QUEUED] * 19
@@ -157,13 +150,13 @@ def test_handles_of_earlier_versions_are_found_wherever_their_jobs_lie() -> None
     assert [client.status(handle) for handle in handles] == [QUEUED] * 20
     assert client.line(f"cancel job {handles[-1].decode()}") == b"OK\r\n"
     assert worker.grab_handle() == handles[0]
-    worker.say(Packet.WORK_COMPLETE, handles[0], "r")
+    worker.complete(handles[0], "r")
     assert (worker.heard(), client.status(handles[0])) == (b"", DONE)
 
 
 def test_memory_of_ended_jobs_is_bounded(client: Puppet, worker: Puppet, world: World) -> None:
     first = client.submit()
-    worker.say(Packet.WORK_COMPLETE, worker.grab_handle(), "")
+    worker.complete(worker.grab_handle())
     client.heard()
     for number in range(10_000):
         world.service.ended[b"%d" % number] = world.service.ended[first]
@@ -174,60 +167,54 @@ def test_memory_of_ended_jobs_is_bounded(client: Puppet, worker: Puppet, world: 
 
 
 def test_a_job_of_another_protocol_is_not_ours_to_tell(world: World) -> None:
-    faktory = world.connect("faktory")
-    faktory.send(b'HELLO {"v":2}\r\nPUSH {"jid":"H:box:77","jobtype":"t","args":[]}\r\n')
+    world.faktory().push("H:box:77")
     assert world.connect().status(b"H:box:77") == UNKNOWN
 
 
 # -- by the unique id ----------------------------------------------------------------------------------
 
 
-def by_unique(peer: Puppet, unique: str | bytes) -> list[bytes]:
-    message = peer.ask(Packet.GET_STATUS_UNIQUE, unique)
-    assert message.number == Packet.STATUS_RES_UNIQUE
+def by_unique(peer: Puppet, unique: bytes) -> list[bytes]:
+    message = peer.call(Type.GET_STATUS_UNIQUE, unique)
+    assert (message.type, message.arguments[0]) == (Type.STATUS_RES_UNIQUE, unique)
     return message.arguments[1:]
 
 
 def test_a_job_is_found_by_its_unique_id_with_the_number_of_those_who_wait(world: World) -> None:
     client, worker = world.connect(), world.worker("f")
-    assert by_unique(client, "u") == [*UNKNOWN, b"0"]
+    assert by_unique(client, b"u") == [*UNKNOWN, b"0"]
     handle = client.submit_bg(unique="u")
-    assert by_unique(client, "u") == [*QUEUED, b"0"]
+    assert by_unique(client, b"u") == [*QUEUED, b"0"]
     client.submit(unique="u")
     client.submit(unique="u")
     worker.grab()
-    worker.say(Packet.WORK_STATUS, handle, "1", "4")
+    worker.say(Type.WORK_STATUS, handle, "1", "4")
     client.heard()
-    assert by_unique(client, "u") == [b"1", b"1", b"1", b"4", b"2"]
-    worker.say(Packet.WORK_COMPLETE, handle, "")
+    assert by_unique(client, b"u") == [b"1", b"1", b"1", b"4", b"2"]
+    worker.complete(handle)
     client.heard()
-    assert by_unique(client, "u") == [*UNKNOWN, b"0"]
-
-
-def test_the_answer_begins_with_the_unique_id(client: Puppet) -> None:
-    client.submit_bg(unique=b"\xffu")
-    answer = client.ask(Packet.GET_STATUS_UNIQUE, b"\xffu")
-    assert answer == res(Packet.STATUS_RES_UNIQUE, b"\xffu", "1", "0", "0", "0", "0")
+    assert by_unique(client, b"u") == [*UNKNOWN, b"0"]
 
 
 def test_a_unique_id_is_found_in_the_tail() -> None:
     client = World(limits=SMALL).connect()
     for number in range(20):
         client.submit_bg(unique=f"u{number}")
-    assert by_unique(client, "u19") == [*QUEUED, b"0"]
+    assert by_unique(client, b"u19") == [*QUEUED, b"0"]
 
 
-@pytest.mark.parametrize("unique", ["-", "", "u" * 65, "u" * 10_000])
-def test_what_is_no_unique_id_finds_nothing(client: Puppet, unique: str) -> None:
+@pytest.mark.parametrize("unique", [b"-", b"", b"u" * 65, b"u" * 10_000])
+def test_what_is_no_unique_id_finds_nothing(client: Puppet, unique: bytes) -> None:
     client.submit_bg("f", "work", "-")
     client.submit_bg("f", "")
     assert by_unique(client, unique) == [*UNKNOWN, b"0"]
 
 
-def test_a_unique_id_of_64_bytes_is_found_by_all_of_them(client: Puppet) -> None:
-    client.submit_bg(unique="u" * 64)
-    assert by_unique(client, "u" * 64) == [*QUEUED, b"0"]
-    assert by_unique(client, "u" * 63) == [*UNKNOWN, b"0"]
+@pytest.mark.parametrize("unique", [b"u" * 64, b"\xffu"])
+def test_a_unique_id_is_found_by_all_of_its_bytes(client: Puppet, unique: bytes) -> None:
+    client.submit_bg(unique=unique)
+    assert by_unique(client, unique) == [*QUEUED, b"0"]
+    assert by_unique(client, unique[:-1]) == [*UNKNOWN, b"0"]
 
 
 def test_a_search_among_many_functions_takes_more_than_one_turn(world: World) -> None:
@@ -235,10 +222,8 @@ def test_a_search_among_many_functions_takes_more_than_one_turn(world: World) ->
     for number in range(2 * PIECES_A_TURN):
         world.broker.queue(f"g{number}")
     client.submit_bg("last", unique="u")
-    asked = packet(Packet.GET_STATUS_UNIQUE, "u") + packet(Packet.ECHO_REQ, "behind")
-    world.engine.received(client.link, asked)
-    for _ in range(2):
-        world.engine.turn(world.now)
-        assert client.link.out == []
-    assert other.ask(Packet.ECHO_REQ, "x") == res(Packet.ECHO_RES, "x")
-    assert [message.number for message in client.take_all()] == [42, 17]
+    asked = request(Type.GET_STATUS_UNIQUE, "u") + request(Type.ECHO_REQ, "behind")
+    client.begin(asked, turns=2)
+    assert client.link.out == []
+    assert other.call(Type.ECHO_REQ, "x") == res(Type.ECHO_RES, "x")
+    assert [message.type for message in client.take_all()] == [42, 17]

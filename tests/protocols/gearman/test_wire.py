@@ -1,38 +1,33 @@
 """Messages are cut out of bytes the same way however the bytes come."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest
 
 from franca.core.limits import Limits
-from franca.protocols.gearman.wire import Packet, number_in, on_one_line, response
-from tests.protocols.gearman.client import Message, parse_response
-from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
-from tests.support.gearman import request
+from franca.protocols.gearman.wire import number_in, on_one_line, response
+from tests.protocols.gearman.puppet import Puppet, World, err, res
+from tests.support.gearman import Type, request, take_packet
 
 
 def test_a_packet_is_magic_type_size_and_arguments_between_nuls() -> None:
-    assert request(Packet.SUBMIT_JOB, b"f", b"u", b"a\0b") == b"\0REQ\0\0\0\7\0\0\0\7f\0u\0a\0b"
-    assert response(Packet.NOOP) == b"\0RES\0\0\0\6\0\0\0\0"
+    assert request(Type.SUBMIT_JOB, b"f", b"u", b"a\0b") == b"\0REQ\0\0\0\7\0\0\0\7f\0u\0a\0b"
+    assert response(Type.NOOP) == b"\0RES\0\0\0\6\0\0\0\0"
 
 
 def test_a_response_is_taken_when_all_of_it_is_there() -> None:
     unread = bytearray()
     taken = []
-    for byte in response(Packet.ECHO_RES, b"\0abc") + b"OK 7\n":
+    for byte in response(Type.ECHO_RES, b"\0abc") + b"OK 7\n":
         unread.append(byte)
-        taken.append(parse_response(unread))
-    assert [message for message in taken if message] == [
-        Message(17, b"\0abc"),
-        Message(0, b"OK 7\n"),
-    ]
+        taken.append(take_packet(unread))
+    echo, line = filter(None, taken)
+    assert (echo, line) == (res(Type.ECHO_RES, b"\0abc"), res(Type.TEXT, b"OK 7\n"))
 
 
 def test_what_does_not_begin_as_a_response_is_none() -> None:
     with pytest.raises(ValueError, match="not a packet"):
-        parse_response(bytearray(request(Packet.NOOP)))
+        take_packet(bytearray(request(Type.NOOP)))
 
 
 @pytest.mark.parametrize(
@@ -54,79 +49,77 @@ def test_a_line_stays_a_line_and_keeps_its_tabs() -> None:
 
 
 def test_packets_and_lines_on_one_connection_are_answered_in_order(peer: Puppet) -> None:
-    peer.send(
-        packet(Packet.ECHO_REQ, "1") + b"version\r\n" + packet(Packet.ECHO_REQ, "2") + b"getpid\n"
+    one, two = request(Type.ECHO_REQ, "1"), request(Type.ECHO_REQ, "2")
+    peer.send(one + b"version\r\n" + two + b"getpid\n")
+    kinds = (
+        (Type.ECHO_RES, "1"),
+        (Type.TEXT, "OK 2.0.0\n"),
+        (Type.ECHO_RES, "2"),
+        (Type.TEXT, "OK 4711\n"),
     )
-    assert peer.take_all() == [
-        res(Packet.ECHO_RES, "1"), Message(0, b"OK 2.0.0\n"), res(Packet.ECHO_RES, "2"), Message(0, b"OK 4711\n"),
-    ]  # fmt: skip
+    assert peer.take_all() == [res(*kind) for kind in kinds]
 
 
 def test_a_flood_is_acted_on_in_shares_and_in_order() -> None:
     world = World(limits=Limits(turn_messages=4))
     peer = world.connect()
-    world.engine.received(peer.link, b"".join(packet(Packet.ECHO_REQ, str(n)) for n in range(50)))
-    world.engine.turn(world.now)
+    peer.begin(b"".join(request(Type.ECHO_REQ, str(n)) for n in range(50)))
     assert len(peer.link.out) == 4
     world.run()
     assert [message.body for message in peer.take_all()] == [b"%d" % n for n in range(50)]
 
 
 def test_the_body_of_a_packet_that_takes_none_is_passed_over(peer: Puppet) -> None:
-    assert peer.ask(Packet.GRAB_JOB, "whatever") == res(Packet.NO_JOB)
+    assert peer.call(Type.GRAB_JOB, "whatever") == res(Type.NO_JOB)
 
 
 # -- what is no message -----------------------------------------------------------------------------
 
 
 def test_the_magic_of_a_response_is_an_error_and_the_connection_stays(peer: Puppet) -> None:
-    peer.send(response(Packet.ECHO_REQ, b"x") + packet(Packet.ECHO_REQ, "y"))
-    assert peer.take_all() == [
-        err("INVALID_MAGIC", "Request magic expected"), res(Packet.ECHO_RES, "y"),
-    ]  # fmt: skip
+    peer.send(response(Type.ECHO_REQ, b"x") + request(Type.ECHO_REQ, "y"))
+    refused = err("INVALID_MAGIC", "Request magic expected")
+    assert peer.take_all() == [refused, res(Type.ECHO_RES, "y")]
 
 
 @pytest.mark.parametrize("head", [b"\0XYZ", b"\0req", b"\0\0\0\0", b"\0RE\0"])
 def test_any_other_magic_closes_the_connection_at_once(peer: Puppet, head: bytes) -> None:
     peer.send(head)
-    assert peer.is_hung_up
-    assert peer.heard() == b""
+    assert (peer.heard(), peer.is_hung_up) == (b"", True)
 
 
-def test_any_other_magic_closes_the_connection_however_slowly_it_comes(peer: Puppet) -> None:
-    for byte in b"\0REX":
+@pytest.mark.parametrize("head", [b"\0REX", b"GET "])
+def test_what_is_none_of_ours_closes_the_connection_however_slowly_it_comes(
+    peer: Puppet, head: bytes
+) -> None:
+    for byte in head:
         assert not peer.is_hung_up
         peer.send(bytes([byte]))
     assert peer.is_hung_up
 
 
+@pytest.mark.parametrize("magic", [b"\0REQ", b"\0RES"])
 @pytest.mark.parametrize("number", [0, 43, 44, 1 << 31, (1 << 32) - 1])
-def test_a_type_that_never_was_closes_the_connection_before_its_body_comes(number: int) -> None:
-    for magic in (b"\0REQ", b"\0RES"):
-        peer = World().connect()
-        peer.send(magic + struct.pack(">II", number, 1000))
-        assert peer.is_hung_up
-        assert peer.heard() == b""
+def test_a_type_that_never_was_closes_the_connection_before_its_body_comes(
+    peer: Puppet, magic: bytes, number: int
+) -> None:
+    peer.send(magic + struct.pack(">II", number, 1000))
+    assert (peer.heard(), peer.is_hung_up) == (b"", True)
 
 
 @pytest.mark.parametrize("number", [5, 6, 8, 10, 11, 17, 19, 20, 24, 27, 31, 40, 42])
 def test_a_type_that_only_servers_say_is_not_expected(peer: Puppet, number: int) -> None:
-    assert peer.ask(number, "x") == err("INVALID_COMMAND", "Command not expected")
-    assert peer.ask(Packet.ECHO_REQ, "y") == res(Packet.ECHO_RES, "y")
+    assert peer.call(number, "x") == err("INVALID_COMMAND", "Command not expected")
+    assert peer.call(Type.ECHO_REQ, "y") == res(Type.ECHO_RES, "y")
 
 
 @pytest.mark.parametrize("size", [65, (1 << 32) - 1])
 def test_a_packet_that_is_announced_too_large_is_refused_before_it_comes(size: int) -> None:
     peer = World(limits=Limits(frame_bytes_max=12 + 64)).connect()
-    peer.send(b"\0REQ" + struct.pack(">II", Packet.ECHO_REQ, size))
-    message = peer.take()
-    assert message == err("ARGUMENT_TOO_LARGE", f"a packet may have 64 bytes, not {size}")
-    assert peer.is_hung_up
-
-
-def test_a_packet_of_just_the_largest_size_is_taken() -> None:
-    peer = World(limits=Limits(frame_bytes_max=12 + 64)).connect()
-    assert peer.ask(Packet.ECHO_REQ, b"x" * 64) == res(Packet.ECHO_RES, b"x" * 64)
+    assert peer.call(Type.ECHO_REQ, b"x" * 64) == res(Type.ECHO_RES, b"x" * 64)
+    peer.send(b"\0REQ" + struct.pack(">II", Type.ECHO_REQ, size))
+    refused = err("ARGUMENT_TOO_LARGE", f"a packet may have 64 bytes, not {size}")
+    assert (peer.take(), peer.is_hung_up) == (refused, True)
 
 
 def test_a_line_that_does_not_end_closes_the_connection(peer: Puppet) -> None:
@@ -143,17 +136,8 @@ def test_a_line_of_more_than_five_words_closes_the_connection(peer: Puppet) -> N
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"])
 def test_a_web_page_cannot_speak_to_us(world: World, peer: Puppet, method: str) -> None:
-    peer.send(f"{method} / HTTP/1.1\r\n\r\n".encode() + packet(Packet.SUBMIT_JOB_BG, "f", "", "x"))
-    assert peer.is_hung_up
-    assert (peer.heard(), world.broker.jobs) == (b"", {})
-
-
-def test_a_web_page_is_recognised_byte_by_byte(peer: Puppet) -> None:
-    for byte in b"GET":
-        peer.send(bytes([byte]))
-        assert not peer.is_hung_up
-    peer.send(b" ")
-    assert peer.is_hung_up
+    peer.send(f"{method} / HTTP/1.1\r\n\r\n".encode() + request(Type.SUBMIT_JOB_BG, "f", "", "x"))
+    assert (peer.heard(), peer.is_hung_up, world.broker.jobs) == (b"", True, {})
 
 
 # -- patience ----------------------------------------------------------------------------------------
@@ -166,6 +150,6 @@ def test_a_client_may_be_silent_until_it_has_a_job(world: World, peer: Puppet) -
 
 
 def test_a_packet_that_is_begun_must_be_finished(world: World, peer: Puppet) -> None:
-    peer.send(packet(Packet.ECHO_REQ, "whole")[:-1])
+    peer.send(request(Type.ECHO_REQ, "whole")[:-1])
     world.pass_time(world.limits.frame_ms + 5_000, step=1_000)
     assert peer.is_hung_up

@@ -1,7 +1,6 @@
 """What workers can do, which job they get next, and how they are woken."""
 
-from __future__ import annotations
-
+from itertools import product
 from unittest.mock import patch
 
 import pytest
@@ -11,43 +10,39 @@ from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.protocols.gearman.service import LATE_MS
 from franca.protocols.gearman.settings import GearmanSettings
-from franca.protocols.gearman.wire import Packet
-from tests.protocols.gearman.puppet import Puppet, World, err, packet, res
+from tests.protocols.gearman.puppet import Puppet, World, err, res
+from tests.support.gearman import Type, request
 
-NOOP = res(Packet.NOOP)
-NO_JOB = res(Packet.NO_JOB)
+NOOP = res(Type.NOOP)
+NO_JOB = res(Type.NO_JOB)
 
 
 def workloads(worker: Puppet, count: int) -> list[bytes]:
-    jobs = [worker.grab() for _ in range(count)]
-    return [job[2] for job in jobs if job is not None]
+    return [job.body for _ in range(count) if (job := worker.grab()) is not None]
 
 
 # -- asking ------------------------------------------------------------------------------------------
 
 
-def test_there_is_no_job_for_who_can_do_nothing(world: World) -> None:
+@pytest.mark.parametrize("grab", [Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL])
+def test_no_job_is_said_at_once_and_to_who_can_do_nothing(world: World, grab: int) -> None:
+    assert world.worker("f").call(grab) == NO_JOB
     world.connect().submit_bg()
-    assert world.connect().ask(Packet.GRAB_JOB) == NO_JOB
-
-
-@pytest.mark.parametrize("grab", [Packet.GRAB_JOB, Packet.GRAB_JOB_UNIQ, Packet.GRAB_JOB_ALL])
-def test_no_job_is_said_at_once(grab: int) -> None:
-    assert World().worker("f").ask(grab) == NO_JOB
+    assert world.connect().call(grab) == NO_JOB
 
 
 def test_the_three_ways_to_be_given_a_job(client: Puppet, worker: Puppet) -> None:
     one, two, three = (client.submit("f", "w", f"u{n}") for n in range(3))
-    assert worker.ask(Packet.GRAB_JOB) == res(Packet.JOB_ASSIGN, one, "f", "w")
-    assert worker.ask(Packet.GRAB_JOB_UNIQ) == res(Packet.JOB_ASSIGN_UNIQ, two, "f", "u1", "w")
-    assert worker.ask(Packet.GRAB_JOB_ALL) == res(Packet.JOB_ASSIGN_UNIQ, three, "f", "u2", "w")
+    assert worker.call(Type.GRAB_JOB) == res(Type.JOB_ASSIGN, one, "f", "w")
+    assert worker.call(Type.GRAB_JOB_UNIQ) == res(Type.JOB_ASSIGN_UNIQ, two, "f", "u1", "w")
+    assert worker.call(Type.GRAB_JOB_ALL) == res(Type.JOB_ASSIGN_UNIQ, three, "f", "u2", "w")
 
 
 def test_a_worker_may_hold_any_number_of_jobs(world: World, client: Puppet, worker: Puppet) -> None:
     handles = [client.submit_bg() for _ in range(20)]
     assert [worker.grab_handle() for _ in range(20)] == handles
     for handle in reversed(handles):
-        worker.say(Packet.WORK_COMPLETE, handle, "")
+        worker.complete(handle)
     assert (worker.heard(), world.broker.jobs) == (b"", {})
 
 
@@ -56,11 +51,9 @@ def test_priority_comes_before_function_and_first_in_before_last_in(world: World
     for function in ("a", "b"):
         for number, name in ((34, "low"), (18, "normal"), (32, "high")):
             for which in (1, 2):
-                client.submit(function, f"{name} {function}{which}", number=number)
-    got = [text.decode() for text in workloads(worker, 12)]
-    assert got == [
-        f"{name} {job}" for name in ("high", "normal", "low") for job in ("a1", "b1", "a2", "b2")
-    ]
+                client.submit(function, f"{name} {function}{which}", kind=number)
+    order = product(("high", "normal", "low"), ("a1", "b1", "a2", "b2"))
+    assert workloads(worker, 12) == [f"{name} {job}".encode() for name, job in order]
 
 
 def test_functions_take_turns_inside_one_priority(world: World) -> None:
@@ -74,9 +67,9 @@ def test_functions_take_turns_inside_one_priority(world: World) -> None:
 def test_a_crowd_of_jobs_comes_in_order_out_of_the_store() -> None:
     world = World(limits=Limits(window_jobs=8, supply_jobs=4))
     client = world.connect()
-    client.send(b"".join(packet(Packet.SUBMIT_JOB_BG, "f", "", str(n)) for n in range(100)))
-    worker = world.worker("f")
-    assert workloads(worker, 100) == [b"%d" % n for n in range(100)]
+    for number in range(100):
+        client.submit_bg("f", str(number))
+    assert workloads(world.worker("f"), 100) == [b"%d" % number for number in range(100)]
 
 
 # -- what a worker can do -----------------------------------------------------------------------------
@@ -85,21 +78,21 @@ def test_a_crowd_of_jobs_comes_in_order_out_of_the_store() -> None:
 def test_saying_twice_what_one_can_do_counts_once(world: World) -> None:
     worker = world.worker("f", "f", "f")
     assert worker.line("status") == b"f\t0\t0\t1\n.\n"
-    worker.say(Packet.CANT_DO, "f")
+    worker.say(Type.CANT_DO, "f")
     assert worker.line("status") == b"f\t0\t0\t0\n.\n"
 
 
-@pytest.mark.parametrize("number", [Packet.CANT_DO, Packet.RESET_ABILITIES])
+@pytest.mark.parametrize("number", [Type.CANT_DO, Type.RESET_ABILITIES])
 def test_who_can_do_no_more_keeps_what_it_has_and_gets_no_more(world: World, number: int) -> None:
     client, worker = world.connect(), world.worker("f")
     handle = client.submit("f", "1")
     client.submit_bg("f", "2")
     worker.grab()
-    worker.say(number, *(["f"] if number == Packet.CANT_DO else []))
+    worker.say(number, *(["f"] if number == Type.CANT_DO else []))
     assert worker.grab() is None
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
+    worker.complete(handle, "r")
     assert worker.heard() == b""
-    assert client.take() == res(Packet.WORK_COMPLETE, handle, "r")
+    assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 def test_a_function_stays_listed_when_its_worker_is_gone(world: World) -> None:
@@ -109,19 +102,17 @@ def test_a_function_stays_listed_when_its_worker_is_gone(world: World) -> None:
 
 def test_a_worker_is_not_refused_for_a_nul_behind_a_name(world: World) -> None:
     worker, client = world.connect(), world.connect()
-    worker.say(Packet.CAN_DO, b"f\0")
+    worker.say(Type.CAN_DO, b"f\0")
     assert client.submit_bg() == worker.grab_handle()
 
 
 def test_names_and_lists_beyond_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.gearman.worker_commands.FUNCTIONS_MAX", 3)
     worker = World(limits=Limits(name_bytes_max=8)).worker("a", "b", "c", "a")
-    assert worker.ask(Packet.CAN_DO, "d") == err("ARGUMENT_TOO_LARGE", "Too many functions")
-    assert worker.ask(Packet.CAN_DO, "x" * 9) == err(
-        "ARGUMENT_TOO_LARGE", "Function name too large"
-    )
-    worker.say(Packet.CANT_DO, "a")
-    worker.say(Packet.CAN_DO, "d")
+    assert worker.call(Type.CAN_DO, "d") == err("ARGUMENT_TOO_LARGE", "Too many functions")
+    assert worker.call(Type.CAN_DO, "x" * 9) == err("ARGUMENT_TOO_LARGE", "Function name too large")
+    worker.say(Type.CANT_DO, "a")
+    worker.say(Type.CAN_DO, "d")
     assert worker.heard() == b""
 
 
@@ -130,7 +121,7 @@ def test_names_and_lists_beyond_the_limits_are_refused(monkeypatch: pytest.Monke
 
 def test_who_lies_down_while_there_is_work_is_woken_at_once(world: World) -> None:
     world.connect().submit_bg()
-    assert world.worker("f").ask(Packet.PRE_SLEEP) == NOOP
+    assert world.worker("f").call(Type.PRE_SLEEP) == NOOP
 
 
 def test_a_sleeper_is_woken_once_by_the_next_job(world: World) -> None:
@@ -147,7 +138,7 @@ def test_who_is_awake_is_not_woken(world: World) -> None:
     assert worker.heard() == b""
 
 
-@pytest.mark.parametrize("number", [Packet.ECHO_REQ, Packet.CAN_DO, Packet.GET_STATUS])
+@pytest.mark.parametrize("number", [Type.ECHO_REQ, Type.CAN_DO, Type.GET_STATUS])
 def test_only_asking_for_a_job_ends_the_sleep(world: World, number: int) -> None:
     client, worker = world.connect(), world.sleeper("f")
     worker.say(number, "other")
@@ -176,7 +167,7 @@ def test_who_was_woken_in_vain_and_lies_down_again_is_woken_again(world: World) 
     client.submit()
     assert worker.take() == NOOP
     other.grab_handle()
-    worker.say(Packet.PRE_SLEEP)
+    worker.say(Type.PRE_SLEEP)
     assert worker.take() is None
     client.submit()
     assert worker.take() == NOOP
@@ -200,9 +191,7 @@ def test_another_is_woken_in_place_of_one_that_is_gone(world: World, client: Pup
 
 
 def test_a_job_that_comes_back_wakes_a_sleeper(world: World) -> None:
-    client, holder = world.connect(), world.worker("f")
-    handle = client.submit()
-    holder.grab()
+    _, holder, handle = world.running()
     sleeper = world.sleeper("f")
     holder.hang_up()
     assert sleeper.take() == NOOP
@@ -212,13 +201,13 @@ def test_a_job_that_comes_back_wakes_a_sleeper(world: World) -> None:
 def test_who_learns_a_function_in_its_sleep_is_woken_for_jobs_that_wait(world: World) -> None:
     world.connect().submit_bg("g")
     worker = world.sleeper("f")
-    worker.say(Packet.CAN_DO, "g")
+    worker.say(Type.CAN_DO, "g")
     assert worker.take_all() == [NOOP]
 
 
 def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it(world: World) -> None:
     worker = world.sleeper("f", "g")
-    worker.say(Packet.CANT_DO, "f")
+    worker.say(Type.CANT_DO, "f")
     client = world.connect()
     client.submit_bg("f")
     assert worker.take() is None
@@ -229,18 +218,18 @@ def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it(world: World) -
 def test_learning_many_functions_in_its_sleep_costs_no_search_for_each(world: World) -> None:
     worker = world.sleeper("f")
     with patch.object(Broker, "demand", autospec=True, side_effect=Broker.demand) as demand:
-        worker.send(b"".join(packet(Packet.CAN_DO, f"f{n}") for n in range(640)))
+        worker.send(b"".join(request(Type.CAN_DO, f"f{n}") for n in range(640)))
     assert demand.call_count <= 16, "one behind each share of a turn"
 
 
 def test_who_is_woken_by_its_own_job_is_told_so_before_it_is_given_it(world: World) -> None:
     peer = world.worker("f")
-    sleep, submit, grab = packet(Packet.PRE_SLEEP), packet(7, "f", "", "x"), packet(Packet.GRAB_JOB)
+    sleep, submit, grab = request(Type.PRE_SLEEP), request(7, "f", "", "x"), request(Type.GRAB_JOB)
     peer.send(sleep + submit + grab)
-    numbers = [Packet.JOB_CREATED, Packet.NOOP, Packet.JOB_ASSIGN]
-    assert [message.number for message in peer.take_all()] == numbers
+    numbers = [Type.JOB_CREATED, Type.NOOP, Type.JOB_ASSIGN]
+    assert [message.type for message in peer.take_all()] == numbers
     peer.send(sleep + submit + grab + sleep)
-    assert [message.number for message in peer.take_all()] == numbers
+    assert [message.type for message in peer.take_all()] == numbers
     world.connect().submit()
     assert peer.take_all() == [NOOP]
     peer.send(grab)
@@ -251,7 +240,7 @@ def test_who_is_woken_by_its_own_job_is_told_so_before_it_is_given_it(world: Wor
 
 def test_lying_down_twice_is_lying_down_once(world: World) -> None:
     worker = world.sleeper("f")
-    worker.say(Packet.PRE_SLEEP)
+    worker.say(Type.PRE_SLEEP)
     world.connect().submit()
     assert worker.take_all() == [NOOP]
 
@@ -265,18 +254,18 @@ def test_a_stopping_server_gives_out_nothing_and_lets_running_jobs_end(world: Wo
     assert sleeper.take() == NOOP
     assert worker.grab_handle() == handle
     sleeper.grab()
-    sleeper.say(Packet.PRE_SLEEP)
+    sleeper.say(Type.PRE_SLEEP)
     world.engine.stop(world.now)
     client.submit_bg()
     assert (sleeper.take(), sleeper.grab(), world.service.consumers()) == (None, None, 1)
-    worker.say(Packet.WORK_COMPLETE, handle, "r")
-    assert client.take_all()[-1] == res(Packet.WORK_COMPLETE, handle, "r")
+    worker.complete(handle, "r")
+    assert client.take_all()[-1] == res(Type.WORK_COMPLETE, handle, "r")
     assert world.service.consumers() == 0
 
 
 def test_operators_see_the_workers(world: World) -> None:
     worker = world.worker("g", "f")
-    worker.say(Packet.SET_CLIENT_ID, "me")
+    worker.say(Type.SET_CLIENT_ID, "me")
     world.connect()
     [view] = world.service.workers()
     assert (view.protocol, view.name, view.labels) == ("gearman", worker.link.id, ["me"])
@@ -287,14 +276,14 @@ def test_what_all_workers_together_can_do_is_bounded(world: World) -> None:
     refused = err("ARGUMENT_TOO_LARGE", "Too many functions")
     with patch("franca.protocols.gearman.worker_commands.ABILITIES_BYTES_MAX", 3 * 302):
         first, second = world.worker("a", "b"), world.worker("a")
-        assert second.ask(Packet.CAN_DO, "b") == refused
-        second.say(Packet.CAN_DO_TIMEOUT, "a", "5000")
-        first.say(Packet.CANT_DO, "b")
-        first.say(Packet.CANT_DO, "b")
-        second.say(Packet.CAN_DO, "b")
-        assert first.ask(Packet.CAN_DO, "b") == refused
-        second.say(Packet.RESET_ABILITIES)
-        first.say(Packet.CAN_DO, "b")
+        assert second.call(Type.CAN_DO, "b") == refused
+        second.say(Type.CAN_DO_TIMEOUT, "a", "5000")
+        first.say(Type.CANT_DO, "b")
+        first.say(Type.CANT_DO, "b")
+        second.say(Type.CAN_DO, "b")
+        assert first.call(Type.CAN_DO, "b") == refused
+        second.say(Type.RESET_ABILITIES)
+        first.say(Type.CAN_DO, "b")
         assert second.heard() == first.heard() == b""
         first.hang_up()
         second.hang_up()
@@ -309,14 +298,14 @@ def test_what_all_workers_together_can_do_is_bounded(world: World) -> None:
     [
         (b"", False),
         (b"\0REQ\0\0", False),
-        (packet(Packet.NOOP), False),
-        (packet(Packet.ECHO_REQ, "x").replace(b"REQ", b"RES"), False),
+        (request(Type.NOOP), False),
+        (request(Type.ECHO_REQ, "x").replace(b"REQ", b"RES"), False),
         (b"hello\n", False),
         (b"vers", False),
         (b"version\n", True),
-        (packet(Packet.ECHO_REQ, "x"), True),
-        (packet(Packet.CAN_DO, "f"), True),
-        (packet(Packet.SUBMIT_JOB_BG, "f", "", "x"), True),
+        (request(Type.ECHO_REQ, "x"), True),
+        (request(Type.CAN_DO, "f"), True),
+        (request(Type.SUBMIT_JOB_BG, "f", "", "x"), True),
     ],
 )
 def test_a_peer_is_known_once_it_said_what_is_valid(peer: Puppet, said: bytes, known: bool) -> None:
@@ -342,21 +331,20 @@ def test_a_silent_client_may_stay_until_there_are_too_many() -> None:
 def test_a_function_for_which_there_is_no_room_is_refused_and_nothing_has_changed() -> None:
     world = World(limits=Limits(queues_bytes=1))
     worker = world.worker("f")
-    refused = worker.ask(Packet.CAN_DO, "g")
-    assert (refused.number, refused.arguments[0]) == (Packet.ERROR, b"QUEUE_ERROR")
-    assert worker.ask(Packet.SUBMIT_JOB, "g", "", "x").arguments[0] == b"QUEUE_ERROR"
+    refused = worker.call(Type.CAN_DO, "g")
+    assert (refused.type, refused.arguments[0]) == (Type.ERROR, b"QUEUE_ERROR")
+    assert worker.call(Type.SUBMIT_JOB, "g", "", "x").arguments[0] == b"QUEUE_ERROR"
     assert worker.line("create function g").startswith(b"ERR TOO_MANY_FUNCTIONS")
     assert worker.line("status") == b"f\t0\t0\t1\n.\n"
     assert list(worker.conversation.functions) == [b"f"]
-    handle = worker.submit("f")
-    assert worker.grab_handle() == handle
+    assert worker.submit("f") == worker.grab_handle()
     worker.hang_up()
     assert world.service.abilities_bytes == 0
 
 
 def test_a_sleep_that_is_refused_is_answered(world: World, worker: Puppet) -> None:
     with patch.object(Broker, "demand", side_effect=TooMuch("too many queues")):
-        assert worker.ask(Packet.PRE_SLEEP) == err("QUEUE_ERROR", "too many queues")
+        assert worker.call(Type.PRE_SLEEP) == err("QUEUE_ERROR", "too many queues")
     assert worker.conversation.sleep is None
     world.connect().submit()
-    assert worker.ask(Packet.PRE_SLEEP) == NOOP
+    assert worker.call(Type.PRE_SLEEP) == NOOP
