@@ -239,8 +239,13 @@ class Original(Scoped):
                 subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
                 for argv in self._commands
             ]
-        eventually(lambda: all(map(listens, self._ports)), f"{self._commands[0][0]} listens")
+        eventually(self._has_started, f"{self._commands[0][0]} listens")
         return self
+
+    def _has_started(self) -> bool:
+        ended = [process.args for process in self._processes if process.poll() is not None]
+        assert not ended, f"ended at the start: {ended}"
+        return all(map(listens, self._ports))
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
