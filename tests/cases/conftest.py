@@ -44,6 +44,12 @@ def launcher() -> Sequence[str]:
     return os.environ.get(LAUNCHER, "").split() or PRODUCT
 
 
+def under_test(data: Path, *args: str, speaks: Sequence[str] = ()) -> Server:
+    """The server under test, not started."""
+    known: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
+    return Server(data, extra_args=args, speaks=speaks, **known)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[StartServer]:
     """Starts servers, each on a data directory of its own unless one is given as `data`.
@@ -59,9 +65,7 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
         ) -> Server:
             nonlocal count
             count += 1
-            under_test: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
-            data = data or tmp_path / f"data{count}"
-            server = Server(data, extra_args=args, speaks=speaks, **under_test)
+            server = under_test(data or tmp_path / f"data{count}", *args, speaks=speaks)
             stack.push(server)
             return server.start(timeout)
 

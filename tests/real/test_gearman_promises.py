@@ -27,12 +27,6 @@ Stage = Server | Gearmand
 
 
 @pytest.fixture
-def franca(tmp_path: Path) -> Iterator[Stage]:
-    with Server(tmp_path / "data", speaks=("gearman",)) as server:
-        yield server
-
-
-@pytest.fixture
 def gearmand(tmp_path: Path) -> Iterator[Stage]:
     """The original with the queue that promises most."""
     need("gearmand")
@@ -301,8 +295,8 @@ def a_moment_that_no_calendar_knows_is_answered(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", list(SCENES))
-def test_it_is_kept_here(name: str, franca: Stage) -> None:
-    SCENES[name](franca)
+def test_it_is_kept_here(name: str, server: Server) -> None:
+    SCENES[name](server)
 
 
 @pytest.mark.parametrize("name", list(SCENES))

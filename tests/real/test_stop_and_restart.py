@@ -20,6 +20,12 @@ WID = "worker-1"
 BEAT_S = 0.5
 
 
+@pytest.fixture
+def server(stage: Stage) -> Server:
+    """One whose log says nothing of others."""
+    return stage.server()
+
+
 class Pushing(threading.Thread):
     """A pyfaktory producer that pushes, singly and in bulk, until the server is gone."""
 
