@@ -3,8 +3,6 @@
 No test fails because the machine was busy for a moment.
 """
 
-from __future__ import annotations
-
 import gc
 
 import pytest

@@ -1,7 +1,5 @@
 """What a case starts: the server under test, from this tree or from another commit's."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Memory and descriptors are bounded whatever peers send, do not read, or do not say."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct

@@ -1,7 +1,5 @@
 """EventMQ: hostile headers, large results and requests, and results that follow an identity."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading

@@ -1,7 +1,5 @@
 """Faktory: whose report counts, text that is not Unicode, and what a producer says of a job."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """MemoDB: large jobs and results, and what is too large."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What jobs cost in memory is bounded by bytes, however large they are and however many queues there are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

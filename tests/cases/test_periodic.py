@@ -1,7 +1,5 @@
 """What Periodic's peers met: another worker's job, a dialect that was not told apart, sleepers not woken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial

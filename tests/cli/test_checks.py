@@ -1,7 +1,5 @@
 """What the doctor says of ports that somebody else has."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.cli import checks

@@ -1,7 +1,5 @@
 """What operators may do with jobs."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 

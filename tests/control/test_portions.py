@@ -1,7 +1,5 @@
 """An act on very many jobs goes in portions: nobody else has to wait for all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

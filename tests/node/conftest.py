@@ -3,8 +3,6 @@
 Failing assertions of the stage say what they compared, as those of tests do.
 """
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 

@@ -1,7 +1,5 @@
 """Coming in: silent ones make room for others, from the first moment, over TLS too."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

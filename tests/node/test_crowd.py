@@ -1,7 +1,5 @@
 """What many are told together stays within its bound, and no turn takes long for everybody else."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Millis

@@ -1,7 +1,5 @@
 """A group waits a moment for those who speak one after the other; a long one has a thread."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """While jobs are run that need no disk, those who wait for the disk anyway stand behind them."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.node import node

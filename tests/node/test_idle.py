@@ -1,7 +1,5 @@
 """A server that has nothing to do sleeps, but not past anything that is due."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import NewJob, Policy

@@ -1,7 +1,5 @@
 """Input that waits to be acted on is bounded in all: who sends on, who waits, who is cut off."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Millis, NewJob, Policy

@@ -1,7 +1,5 @@
 """The node's turn: what needs the disk waits for it, nothing else does, and order is kept."""
 
-from __future__ import annotations
-
 from franca.core.model import State
 from franca.node.connection import FLOOD
 from franca.store.memory import MemoryStore

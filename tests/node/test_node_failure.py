@@ -1,7 +1,5 @@
 """After the store has failed a node says nothing more to anybody."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What an operator asks of a node is answered when it is durable, and harms nobody else."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """What peers have not taken: kept in order, once for all who wait for it, and bounded."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Millis

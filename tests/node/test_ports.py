@@ -1,7 +1,5 @@
 """Ports that somebody else has."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Back-pressure: who must wait while the disk is behind, and that they go on after it."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Millis, NewJob, Policy

@@ -1,7 +1,5 @@
 """Certificates that are read again while the server runs, and signals that come too early."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The event loop lets the writer's thread have the interpreter, however busy it is."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

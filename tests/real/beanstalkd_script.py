@@ -5,8 +5,6 @@ stands for CRLF, so that a body may follow. A command that is not answered at on
 stands for 300 bytes.
 """
 
-from __future__ import annotations
-
 import re
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The servers and programs of each test, which end with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

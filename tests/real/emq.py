@@ -5,8 +5,6 @@ into a folder of its own, and run unchanged. With `FRANCA_TEST_EMQ_ROUTER=1` the
 against the package's own daemons; `ORIGINAL` is for what they are known to do otherwise.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os

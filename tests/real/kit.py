@@ -5,8 +5,6 @@ output: `ready`, `started`, `ran`, `stopped`, or the answer to a call. Nothing h
 fixed time: everything is awaited, up to a deadline that only a broken server reaches.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

@@ -1,7 +1,5 @@
 """beanstalkd's own server and clients, unmodified, against this one."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Jobs of the real EventMQ client, run by the real job manager."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import signal

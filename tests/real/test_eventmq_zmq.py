@@ -1,7 +1,5 @@
 """EventMQ with raw sockets of libzmq, in the types and numbers in which they come in life."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -1,7 +1,5 @@
 """PyPI's `faktory` 1.0.0: it says no version, so it hashes a password once, and never says END."""
 
-from __future__ import annotations
-
 import ssl
 from datetime import UTC, datetime, timedelta
 

@@ -4,8 +4,6 @@ Each promise is a scene that is played twice: here it holds; and where Debian's 
 seen to break there, so that the scene is known to show what it says.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Gearman on a real server: sockets of every kind, restarts, stops, the command line."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Whoever pushes, whoever works: four libraries on each side, in every pair."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.real.kit import KINDS, Stage, until_counts, url

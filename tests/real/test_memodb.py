@@ -1,7 +1,5 @@
 """Real NNG peers as people write them (`pynng`, with `cbor2` for the headers) against a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io

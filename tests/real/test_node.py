@@ -1,7 +1,5 @@
 """npm's `faktory-worker` 4.7.1 and `faktory-client` 0.6.1."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

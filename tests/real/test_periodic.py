@@ -1,7 +1,5 @@
 """aio_periodic 1.0.0 and 0.2.8, unchanged, as clients and workers of a real server."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

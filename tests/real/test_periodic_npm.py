@@ -1,7 +1,5 @@
 """npm's `node-periodic` 0.1.0, 0.1.2 and 1.4.0, unchanged, on a listener as it is by default."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A real server that speaks Periodic: sockets, options, rights that change, storms, kills."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat

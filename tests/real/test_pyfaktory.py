@@ -1,7 +1,5 @@
 """PyPI's `pyfaktory` 0.2.13: what its documentation promises, against a real server."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager

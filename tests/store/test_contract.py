@@ -1,7 +1,5 @@
 """What every store must do, whatever it is made of."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.changes import QueueSetting, Totals

@@ -1,7 +1,5 @@
 """Large bodies lie apart from their jobs in SQLite's store: written once, and read only when they are wanted."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What only SQLite promises: synced commits, one shape of file, nothing left lying about."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

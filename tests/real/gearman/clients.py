@@ -1,7 +1,5 @@
 """Clients of every kind behind one face: a library's in its process, the tool once for each job."""
 
-from __future__ import annotations
-
 import base64
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The stages: one that all tests of a process share, and one of a test's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path

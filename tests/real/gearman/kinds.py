@@ -1,7 +1,5 @@
 """The nine kinds of peers, what each can do, and what the machine has of them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the server promises, seen by peers of several libraries at once."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

@@ -1,7 +1,5 @@
 """What single libraries offer beside jobs: their admin clients, options, echoes, timeouts."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Encrypted, and known by their certificates: the libraries of Debian and PyPI that can be."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 

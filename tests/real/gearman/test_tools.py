@@ -1,7 +1,5 @@
 """Debian's `gearman` and `gearadmin`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

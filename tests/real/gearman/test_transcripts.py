@@ -4,8 +4,6 @@ A difference is a failure; UPDATE_TRANSCRIPTS=1 writes the files anew, to be rea
 committed.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import struct

@@ -4,8 +4,6 @@ Its words are those of the library; what the library has no word for (waiting fo
 admin's question, a subscription) is said with the library's own socket or with `zmq`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
