@@ -10,7 +10,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-pytest.register_assert_rewrite("tests.store.kit")
+pytest.register_assert_rewrite("tests.store.kit", "tests.node.fixtures")
 
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")

@@ -20,11 +20,6 @@ LAUNCHER = "FRANCA_CASES_LAUNCHER"
 StartServer = Callable[..., Server]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "case(number): the number under which it was found")
-    config.addinivalue_line("markers", "long: takes long or needs much memory; run by `make prove`")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave long cases out unless they are asked for by an expression of markers."""
     if not config.option.markexpr:

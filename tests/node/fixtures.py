@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
@@ -28,6 +27,7 @@ from franca.protocols.conversation import Conversation, Link
 from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
+from tests.support.scoped import Scoped
 
 PATIENCE_S = 5.0
 BROKEN = StoreError("SQLITE_IOERR_FSYNC")
@@ -260,11 +260,13 @@ class Guest:
         await self.hears(hears)
 
 
-class Stage:
-    """One node with its store."""
+class Stage(Scoped):
+    """One node with its store, which a test may leave in the middle. A `quick` disk needs no thread."""
 
-    def __init__(self, store: MemoryStore, *, quick: bool, **limits: int) -> None:
-        self.store = store
+    def __init__(
+        self, store: MemoryStore | None = None, *, quick: bool = False, **limits: int
+    ) -> None:
+        self.store = store = store or SlowStore()
         bounds = Limits(**limits)
         self.broker = Broker(bounds, Random(1))
         self.broker.restore_at(store.open(), 1)
@@ -279,6 +281,13 @@ class Stage:
         if not quick:
             # As if the disk had been slow before: the writer thread does the waiting.
             self.node.disk = Disk(slow_until=1 << 60)
+
+    def close(self) -> None:
+        if isinstance(self.store, SlowStore):
+            self.store.untidy = False
+            for _ in range(10):
+                self.store.verdicts.put(None)
+        self.node.close()
 
     def guest(self) -> Guest:
         return Guest(self)
@@ -324,19 +333,3 @@ class Stage:
         self.store.verdicts.put(error)
         if error is not None:
             await self.until(lambda: bool(self.failures))
-
-
-@contextmanager
-def stage(
-    store: MemoryStore | None = None, *, quick: bool = False, **limits: int
-) -> Iterator[Stage]:
-    """A stage on which the play may end in the middle. A `quick` disk needs no thread."""
-    set_up = Stage(SlowStore() if store is None else store, quick=quick, **limits)
-    try:
-        yield set_up
-    finally:
-        if isinstance(set_up.store, SlowStore):
-            set_up.store.untidy = False
-            for _ in range(10):
-                set_up.store.verdicts.put(None)
-        set_up.node.close()

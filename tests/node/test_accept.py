@@ -20,7 +20,7 @@ from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from franca.values import Address
-from tests.node.fixtures import PATIENCE_S, Stage, stage
+from tests.node.fixtures import PATIENCE_S, Stage
 from tests.support.server import HOST
 from tests.support.tls import secured
 
@@ -52,7 +52,7 @@ async def house(tmp_path: Path, *, has_tls: bool = False, **limits: int) -> Asyn
     if has_tls:
         certificate, key, trust = secured(tmp_path)
         tls = Tls(str(certificate), str(key))
-    with stage(MemoryStore(), quick=False, **limits) as s:
+    with Stage(MemoryStore(), quick=False, **limits) as s:
         settings = Settings(
             data=str(tmp_path), listeners={"talk": (Address(host=HOST, port=0),)}, tls=tls
         )
@@ -284,7 +284,7 @@ async def test_one_reset_before_it_was_let_in_is_not_taken_for_a_unix_peer(tmp_p
 
 
 async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: Path) -> None:
-    with stage(MemoryStore(), quick=False) as s:
+    with Stage(MemoryStore(), quick=False) as s:
         peer = s.guest().connection.link.peer
         assert (peer.local, peer.unix) == (False, False)
 
