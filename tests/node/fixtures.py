@@ -27,6 +27,7 @@ from franca.protocols.conversation import Conversation, Link
 from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
+from tests.engine.fixtures import Lines
 from tests.support.scoped import Scoped
 
 PATIENCE_S = 5.0
@@ -66,28 +67,6 @@ class SlowStore(MemoryStore):
             raise verdict
 
 
-class Whole:
-    """WallClock bytes out as they came."""
-
-    def __init__(self) -> None:
-        self.has_input = False
-        self.data: list[bytes] = []
-
-    def feed(self, data: bytes) -> None:
-        self.data.append(data)
-        self.has_input = True
-
-    def next_message(self, data: bytes = b"") -> bytes | None:
-        if data:
-            self.feed(data)
-        data = self.data.pop(0)
-        self.has_input = bool(self.data)
-        return data
-
-    def __len__(self) -> int:
-        return sum(map(len, self.data))
-
-
 class Talk(Conversation):
     """One line, one word."""
 
@@ -95,15 +74,14 @@ class Talk(Conversation):
         super().__init__(link)
         self.broker = broker
         self.session = broker.open_session(link.id, OnHangUp.KEEP, self)
-        self.reader = Whole()
+        self.reader: Lines = Lines()
         self.unread_bytes = 0
         self.hung_up: list[bool] = []
         self.told: list[Event] = []
 
-    def on_message(self, message: bytes, now: Millis) -> None:
-        for line in message.decode().split("\n"):
-            word, _, rest = line.partition(" ")
-            getattr(self, f"_{word}")(rest, now)
+    def on_message(self, line: str, now: Millis) -> None:
+        word, _, rest = line.partition(" ")
+        getattr(self, f"_{word}")(rest, now)
 
     def _push(self, body: str, now: Millis) -> None:
         self.broker.submit(NewJob("q", "k", body.encode(), Policy()), now)
@@ -243,7 +221,7 @@ class Guest:
         return self.wire.heard.decode()
 
     def says(self, *words: str) -> None:
-        self.connection.data_received("\n".join(words).encode())
+        self.connection.data_received("".join(f"{word}\n" for word in words).encode())
 
     def vanishes(self) -> None:
         self.wire.dead = True

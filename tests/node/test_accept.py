@@ -73,7 +73,7 @@ async def is_hung_up_on(streams: Streams) -> bool:
 
 
 async def is_answered(streams: Streams) -> bool:
-    streams[1].write(b"ping")
+    streams[1].write(b"ping\n")
     return await asyncio.wait_for(streams[0].readexactly(5), PATIENCE_S) == b"pong;"
 
 
@@ -223,7 +223,7 @@ async def test_one_that_was_hung_up_on_over_tls_soon_gives_its_place_back(
         _, writer = await h.comes_secured()
         await h.links(1)
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # so it never says goodbye
-        writer.write(b"end")
+        writer.write(b"end\n")
         await h.links(0)
         writer.transport.abort()
 
@@ -276,7 +276,7 @@ async def test_one_reset_before_it_was_let_in_is_not_taken_for_a_unix_peer(tmp_p
 
         h.s.engine.open_link = noted  # type: ignore[assignment,method-assign]
         with socket.create_connection((HOST, h.port)) as gone:
-            gone.sendall(b"ping")
+            gone.sendall(b"ping\n")
             name = "{}:{}".format(*gone.getsockname())
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_ONCE)
         await h.s.until(lambda: bool(came))

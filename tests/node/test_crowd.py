@@ -24,7 +24,8 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
     """Have whatever one peer says told to the others; returns what it said."""
     told: list[bytes] = []
 
-    def on_message(data: bytes, now: Millis) -> None:
+    def on_message(line: str, now: Millis) -> None:
+        data = line.encode()
         told.append(data)
         for other in others:
             other.connection.link.write(data)
@@ -84,15 +85,15 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
         told = spread(teller, guests, patch)
         size = 300_000
         for _ in range(4):
-            teller.connection.data_received(bytes([len(told)]) * size)
+            teller.says(str(len(told)) * size)
             await s.turns()
         assert (len(told), s.node.output.is_over) == (4, True)
-        teller.connection.data_received(b"4" * size)
+        teller.says("4" * size)
         await s.turns()
         assert len(told) == 5
         assert not teller.wire.reading, "it made it worse, and must wait"
         assert s.node.pressure.is_waited_for
-        teller.connection.data_received(b"5" * size)
+        teller.says("5" * size)
         await s.turns()
         assert (len(told), s.node.output.total) == (5, 5 * size)
         await other.asks("ping", hears="pong;")

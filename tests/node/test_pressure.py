@@ -9,14 +9,12 @@ from franca.protocols.conversation import WHOLE_SHARE
 from tests.node.fixtures import Guest, Stage
 
 
-def adding_without_an_answer(
-    s: Stage, guests: list[Guest], patch: pytest.MonkeyPatch
-) -> list[bytes]:
+def adding_without_an_answer(s: Stage, guests: list[Guest], patch: pytest.MonkeyPatch) -> list[str]:
     """Have all that these peers send add a job of 6,000 bytes; returns what was acted on."""
-    acted: list[bytes] = []
+    acted: list[str] = []
 
-    def on_message(data: bytes, now: Millis) -> None:
-        acted.append(data)
+    def on_message(line: str, now: Millis) -> None:
+        acted.append(line)
         s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
 
     for guest in guests:
@@ -91,12 +89,12 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
         guest = s.guest()
         acted = 0
 
-        def submit_one_of_many(data: bytes, now: Millis) -> None:
+        def submit_one_of_many(line: str, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
             guest.talk.spent += WHOLE_SHARE
-            guest.talk.reader.feed(b"one more")
+            guest.talk.reader.feed(b"one more\n")
 
         patch.setattr(guest.talk, "on_message", submit_one_of_many)
         guest.says("a flood")
@@ -118,14 +116,14 @@ async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_le
         guest = s.guest()
         acted = 0
 
-        def act_on_one_of_many(data: bytes, now: Millis) -> None:
+        def act_on_one_of_many(line: str, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
             for _ in range(2):
                 guest.connection.link.write_after_commit(b"one of several answers;")
             guest.talk.spent += WHOLE_SHARE
-            guest.talk.reader.feed(b"one more")
+            guest.talk.reader.feed(b"one more\n")
 
         patch.setattr(guest.talk, "on_message", act_on_one_of_many)
         guest.says("a flood")

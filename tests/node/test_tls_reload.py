@@ -34,7 +34,7 @@ async def opened(s: Stage, tls: Secured) -> listeners.Listeners:
 async def answer(doors: listeners.Listeners, client: ssl.SSLContext) -> bytes:
     port = int(doors.addresses[0][1].rpartition(":")[2])
     reader, writer = await asyncio.open_connection(HOST, port, ssl=client)
-    writer.write(b"ping")
+    writer.write(b"ping\n")
     said = await reader.readuntil(b";")
     writer.close()
     return said
