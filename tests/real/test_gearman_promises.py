@@ -91,9 +91,7 @@ def a_job_with_an_empty_workload_survives_a_crash_and_so_does_the_server(stage: 
 
 
 @promise
-def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(
-    stage: Stage,
-) -> None:
+def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(stage: Stage) -> None:
     with peer(stage) as client, peer(stage) as worker:
         client.submit("f", b"done before", b"a")
         handle = client.submit("f", b"x", b"b")

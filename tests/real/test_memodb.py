@@ -266,9 +266,7 @@ def test_ipv6_is_listened_on(tmp_path: Path) -> None:
 
 def test_tls_is_the_same_inside(stage: Stage, ca: trustme.CA, tmp_path: Path) -> None:
     config = pynng.TLSConfig(
-        pynng.TLSConfig.MODE_CLIENT,
-        server_name="localhost",
-        ca_string=ca.cert_pem.bytes().decode(),
+        pynng.TLSConfig.MODE_CLIENT, server_name="localhost", ca_string=ca.cert_pem.bytes().decode()
     )
     data = tmp_path / "data"
     with (
@@ -469,10 +467,7 @@ def test_a_worker_over_the_jobs_time_is_taken_for_gone_and_nngs_retry_finds_anot
     server: Server,
 ) -> None:
     gate = Gate()
-    with (
-        client_of(address(server)) as client,
-        Worker(address(server), ["s"], gate) as slow,
-    ):
+    with client_of(address(server)) as client, Worker(address(server), ["s"], gate) as slow:
         client.send(encode(JOB, b"", "s", 500, payload=b"work"))
         assert gate.entered.wait(10)
         with Worker(address(server), ["s"], backwards) as other:
@@ -497,10 +492,7 @@ def test_a_worker_that_is_leaving_is_let_go_with_its_result(server: Server) -> N
 
 
 def test_a_worker_that_waits_is_asked_for_signs_of_life(quick: Server) -> None:
-    with (
-        Worker(address(quick), ["s"], backwards) as worker,
-        client_of(address(quick)) as client,
-    ):
+    with Worker(address(quick), ["s"], backwards) as worker, client_of(address(quick)) as client:
         eventually(lambda: worker.beats >= 3, "a worker that beats")
         assert run(client, "s", b"work") == b"krow"
 
@@ -530,10 +522,7 @@ def test_workers_and_a_waiting_client_find_the_server_again_after_kill_9(server:
 
 def test_a_server_that_is_told_to_stop_lets_running_jobs_end(server: Server) -> None:
     gate = Gate()
-    with (
-        Worker(address(server), ["s"], gate),
-        client_of(address(server)) as client,
-    ):
+    with Worker(address(server), ["s"], gate), client_of(address(server)) as client:
         gate.hold(client, b"work")
         stopping = threading.Thread(target=server.terminate)
         stopping.start()

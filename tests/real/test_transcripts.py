@@ -88,10 +88,7 @@ def test_faktory(stage: Stage, server: Server) -> None:
         client.queue("echo", jid="job-later", at=LATER)
     _worker_act(stage, record, server, "faktory")
     title = "It has no words for INFO, but its connection says what it is told"
-    with (
-        record.act(title, server.port) as proxy,
-        faktory.connection(url(proxy.port)) as client,
-    ):
+    with record.act(title, server.port) as proxy, faktory.connection(url(proxy.port)) as client:
         client.faktory.reply("INFO")
         assert next(client.faktory.get_message()).startswith("{")
     _asked_act(stage, record, server, "faktory")

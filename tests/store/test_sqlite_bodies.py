@@ -6,16 +6,7 @@ from pathlib import Path
 
 from franca.core.changes import Changes
 from franca.core.model import Job, Shelf, State
-from tests.store.kit import (
-    LARGE,
-    Desk,
-    a_job,
-    all_fields,
-    copy,
-    light_fields,
-    odd_jobs,
-    tailed,
-)
+from tests.store.kit import LARGE, Desk, a_job, all_fields, copy, light_fields, odd_jobs, tailed
 
 
 def bodies_in(desk: Desk) -> list[int]:
