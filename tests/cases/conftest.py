@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,6 +18,7 @@ LAUNCHER = "FRANCA_CASES_LAUNCHER"
 """What Python is told to run, where it is not the product as it is: a server with a planted bug."""
 
 StartServer = Callable[..., Server]
+T = TypeVar("T")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,6 +42,21 @@ def under_test(data: Path, *args: str, speaks: Sequence[str] = ()) -> Server:
     """The server under test, not started."""
     known: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
     return Server(data, extra_args=args, speaks=speaks, **known)
+
+
+def peak_mb(server: Server) -> int:
+    """The most memory that the server has ever had."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) // 1024
+
+
+def or_none(say: Callable[[], T]) -> T | None:
+    """What is heard; None if the connection ends or nothing comes."""
+    try:
+        return say()
+    except OSError:
+        return None
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -22,35 +21,20 @@ from urllib.parse import quote
 import faktory
 import pyfaktory
 import pytest
-import trustme
 
 from tests.real.fetched import node
 from tests.support.faktory import Faktory, JobDict
 from tests.support.scoped import Scoped
 from tests.support.server import HOST, ROOT, Server, listens
-from tests.support.tls import secured
+from tests.support.shared import DEADLINE_S, eventually
 
 REAL = Path(__file__).parent
-DEADLINE_S = 30.0
 PYTHON_KINDS = ("pyfaktory", "faktory")
 NODE_KINDS = ("faktory-worker", "faktory-client")
 KINDS = PYTHON_KINDS + NODE_KINDS
 """The four client libraries, by the names under which they are published."""
 
-_POLL_S = 0.02
 _TAIL_CHARS = 4_000
-T = TypeVar("T")
-
-
-def eventually(look: Callable[[], T | None], what: str) -> T:
-    """The first answer of `look` that is neither None nor False."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        found = look()
-        if found is not None and found is not False:
-            return found
-        assert time.monotonic() < deadline, f"never seen: {what}"
-        time.sleep(_POLL_S)
 
 
 def compare(path: Path, found: str) -> None:
@@ -65,10 +49,6 @@ def compare(path: Path, found: str) -> None:
 
 
 # -- programs --------------------------------------------------------------------------------------
-
-
-class ProgramFailed(AssertionError):
-    """A program ended, or said nothing, where the test needed its word."""
 
 
 class CallRefused(Exception):
@@ -104,7 +84,7 @@ class Program(Scoped):
             told = found()
             if told is None:
                 code = self.process.poll()
-                raise ProgramFailed(f"no {event!r}, exit code {code}\n{self.stderr()}")
+                raise AssertionError(f"no {event!r}, exit code {code}\n{self.stderr()}")
             self._told.remove(told)
         return told
 
@@ -142,7 +122,7 @@ class Program(Scoped):
         try:
             return self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
-            raise ProgramFailed(f"did not end\n{self.stderr()}") from None
+            raise AssertionError(f"did not end\n{self.stderr()}") from None
 
     def stderr(self) -> str:
         """The last of what it wrote for people."""
@@ -206,10 +186,6 @@ class Programs:
         program = self.started(kind, *argv, json.dumps(spec))
         program.said("ready")
         return program
-
-    def certificate(self, ca: trustme.CA) -> list[str]:
-        """The flags of a server with a certificate of this authority, from `ca`, `cert` and `key.pem`."""
-        return list(secured(self.folder, ca).flags)
 
 
 # -- servers ---------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import json
 import signal
 
 from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqStage, Franca, not_the_original
-from tests.real.kit import counts, eventually
+from tests.real.kit import counts
+from tests.support.shared import eventually
 
 MANY = 100
 

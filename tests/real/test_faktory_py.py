@@ -10,6 +10,7 @@ from faktory.exceptions import FaktoryAuthenticationError
 
 from tests.real.kit import Stage, counts, take, until_counts, url
 from tests.support.server import Server
+from tests.support.tls import secured
 
 PASSWORD = "sesame-123"
 
@@ -85,7 +86,7 @@ def test_an_operator_may_refuse_a_password_that_is_hashed_once(stage: Stage) -> 
 @pytest.mark.skipif(not hasattr(ssl, "wrap_socket"), reason="it needs what Python 3.12 removed")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_it_speaks_through_tls(stage: Stage, ca: trustme.CA) -> None:
-    server = stage.server(tls=True, args=stage.certificate(ca))
+    server = stage.server(tls=True, args=secured(stage.folder, ca).flags)
     address = url(server.port, scheme="tcp+tls")
     worker = stage.worker("faktory", address)
     with faktory.connection(address) as client:

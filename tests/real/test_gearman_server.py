@@ -19,6 +19,7 @@ from tests.protocols.gearman.client import Message, parse_response
 from tests.real.kit import Stage, TlsServer
 from tests.support.gearman import request
 from tests.support.server import HOST, Server
+from tests.support.tls import secured
 
 WAIT_S = 10.0
 
@@ -83,7 +84,11 @@ def test_tls_and_client_certificates_where_an_authority_is_given(
 ) -> None:
     server = TlsServer(
         stage.folder / "tls",
-        extra_args=[*stage.certificate(ca), "--tls-client-ca", str(stage.folder / "ca.pem")],
+        extra_args=[
+            *secured(stage.folder, ca).flags,
+            "--tls-client-ca",
+            str(stage.folder / "ca.pem"),
+        ],
         speaks=("gearman",),
     )
     with server:

@@ -15,11 +15,13 @@ import pynng
 import pytest
 import trustme
 
-from tests.real.kit import Stage, TlsServer, eventually
+from tests.real.kit import TlsServer
 from tests.real.relay import SERVER, Relay, Side, Tape
 from tests.support.memodb import MemoDB
 from tests.support.scoped import Scoped
 from tests.support.server import HOST, Server
+from tests.support.shared import eventually
+from tests.support.tls import secured
 
 VERSION = "memo01"
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
@@ -264,13 +266,13 @@ def test_ipv6_is_listened_on(tmp_path: Path) -> None:
         assert run(client, "s", b"abc") == b"cba"
 
 
-def test_tls_is_the_same_inside(stage: Stage, ca: trustme.CA, tmp_path: Path) -> None:
+def test_tls_is_the_same_inside(ca: trustme.CA, tmp_path: Path) -> None:
     config = pynng.TLSConfig(
         pynng.TLSConfig.MODE_CLIENT, server_name="localhost", ca_string=ca.cert_pem.bytes().decode()
     )
     data = tmp_path / "data"
     with (
-        TlsServer(data, speaks=("memodb",), extra_args=stage.certificate(ca)) as server,
+        TlsServer(data, speaks=("memodb",), extra_args=secured(tmp_path, ca).flags) as server,
         pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as worker,
         pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as client,
     ):

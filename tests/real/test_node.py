@@ -12,6 +12,7 @@ import trustme
 from tests.real.fetched import NODE
 from tests.real.kit import NODE_KINDS, CallRefused, Stage, counts, take, until_counts, url
 from tests.support.server import Server
+from tests.support.tls import secured
 
 PASSWORD = "sesame 123 %/@"
 LATER = "2099-01-01T00:00:00Z"
@@ -196,7 +197,7 @@ def test_queues_are_paused_resumed_and_removed(stage: Stage, server: Server) -> 
 
 
 def test_it_verifies_the_servers_certificate(stage: Stage, ca: trustme.CA) -> None:
-    server = stage.server(tls=True, args=stage.certificate(ca))
+    server = stage.server(tls=True, args=secured(stage.folder, ca).flags)
     trusting = {"ca": ca.cert_pem.bytes().decode()}
     worker = stage.worker("faktory-worker", url(server.port), tlsOptions=trusting)
     client = stage.client("faktory-worker", url(server.port), tlsOptions=trusting)

@@ -4,7 +4,6 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,7 @@ import pytest
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, WORKER, Periodic, PeriodicError
 from tests.support.server import HOST, Server, free_port
-
-DEADLINE_S = 20.0
-
-
-def eventually(look: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not look():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.05)
+from tests.support.shared import eventually
 
 
 def speaking(tmp_path: Path, *args: str, **env: str) -> Server:

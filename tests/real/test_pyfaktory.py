@@ -12,9 +12,11 @@ from pyfaktory import Client, Job, JobFilter, MutateOperation, Producer
 from pyfaktory.models import Batch, TargetJob
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
-from tests.real.kit import Stage, counts, eventually, take, until_counts, url
+from tests.real.kit import Stage, counts, take, until_counts, url
 from tests.support.faktory import Faktory
 from tests.support.server import Server
+from tests.support.shared import eventually
+from tests.support.tls import secured
 
 
 @contextmanager
@@ -264,7 +266,7 @@ def test_a_wrong_password_and_none_are_turned_away(stage: Stage) -> None:
 
 @pytest.mark.filterwarnings("ignore:ssl.PROTOCOL_TLS is deprecated")
 def test_jobs_pass_through_tls(stage: Stage, ca: trustme.CA) -> None:
-    server = stage.server(tls=True, args=stage.certificate(ca), password="sesame-123")
+    server = stage.server(tls=True, args=secured(stage.folder, ca).flags, password="sesame-123")
     address = url(server.port, "sesame-123", scheme="tcp+tls")
     worker = stage.worker("pyfaktory", address)
     text = "x" * 100_000  # several records

@@ -9,8 +9,9 @@ from pyfaktory import Client, Job, Producer
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
-from tests.real.kit import KINDS, Stage, counts, eventually, until_counts, url
+from tests.real.kit import KINDS, Stage, counts, until_counts, url
 from tests.support.server import Server
+from tests.support.shared import eventually
 
 BEFORE_THE_KILL = 300
 PER_BULK = 10

@@ -1,13 +1,18 @@
-"""One server for many tests, one after the other."""
+"""What tests of real servers share: one server, one after the other, and waiting for what it does."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import pytest
 
 from tests.support.faktory import Faktory
 from tests.support.server import Server
+
+DEADLINE_S = 30.0
+"""Far longer than anything takes; only a broken server reaches it."""
+T = TypeVar("T")
+_POLL_S = 0.02
 
 
 def emptied(server: Server, session: pytest.Session) -> Iterator[Server]:
@@ -23,3 +28,14 @@ def emptied(server: Server, session: pytest.Session) -> Iterator[Server]:
     yield server
     if session.testsfailed > failed_before:
         server.kill9()
+
+
+def eventually(look: Callable[[], T | None], what: str) -> T:
+    """The first answer of `look` that is neither None nor False."""
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        found = look()
+        if found is not None and found is not False:
+            return found
+        assert time.monotonic() < deadline, f"never seen: {what}"
+        time.sleep(_POLL_S)

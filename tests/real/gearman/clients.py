@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from tests.real.kit import DEADLINE_S, Program
+from tests.real.kit import Program
 from tests.support.server import HOST
+from tests.support.shared import DEADLINE_S
 
 _PERCENT = re.compile(rb"(\d+)% Complete\n")
 _tools = ThreadPoolExecutor(32)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.real.kit import DEADLINE_S
+from tests.support.shared import DEADLINE_S
 
 ORIGINAL = os.environ.get("FRANCA_TEST_GEARMAND") == "1"
 """Whether Debian's gearmand stands where Franca stands."""

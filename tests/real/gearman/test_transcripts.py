@@ -15,8 +15,9 @@ from tests.real.gearman.clients import LibraryClient
 from tests.real.gearman.kinds import KINDS, differs, need
 from tests.real.gearman.kit import Stage
 from tests.real.gearman.transcript import FOLDER, Act, text
-from tests.real.kit import compare, eventually
+from tests.real.kit import compare
 from tests.real.relay import CLIENT, SERVER, Relay
+from tests.support.shared import eventually
 
 HEADINGS = {
     "gearman": "gearman, the tool, 1.1.20 from Debian (libgearman)",
