@@ -79,23 +79,22 @@ def test_tls_and_client_certificates_where_an_authority_is_given(
             assert not shows_one
 
 
-def test_acknowledged_jobs_survive_a_kill_with_their_handles(tmp_path: Path) -> None:
-    with Server(tmp_path / "data", speaks=("gearman",)) as server:
-        client = Peer(server.ports["gearman"])
-        handles = [client.ask(Type.SUBMIT_JOB_BG, b"f", b"", b"%d" % n).body for n in range(20)]
-        worker = Peer(server.ports["gearman"])
-        worker.send(Type.CAN_DO, b"f")
-        running = worker.ask(Type.GRAB_JOB).body.partition(b"\0")[0]
-        assert running == handles[0]
-        server.restart()
-        client, worker = peers_of(server)
-        for handle in handles:
-            status = handle + b"\x001\x000\x000\x000"
-            assert client.ask(Type.GET_STATUS, handle) == Packet(Type.STATUS_RES, status)
-        assert client.ask(Type.SUBMIT_JOB_BG, b"f", b"", b"new").body not in handles
-        worker.send(Type.CAN_DO, b"f")
-        got = [worker.ask(Type.GRAB_JOB).body.split(b"\0") for _ in range(20)]
-        assert got == [[handle, b"f", b"%d" % n] for n, handle in enumerate(handles)]
+def test_acknowledged_jobs_survive_a_kill_with_their_handles(server: Server) -> None:
+    client = Peer(server.ports["gearman"])
+    handles = [client.ask(Type.SUBMIT_JOB_BG, b"f", b"", b"%d" % n).body for n in range(20)]
+    worker = Peer(server.ports["gearman"])
+    worker.send(Type.CAN_DO, b"f")
+    running = worker.ask(Type.GRAB_JOB).body.partition(b"\0")[0]
+    assert running == handles[0]
+    server.restart()
+    client, worker = peers_of(server)
+    for handle in handles:
+        status = handle + b"\x001\x000\x000\x000"
+        assert client.ask(Type.GET_STATUS, handle) == Packet(Type.STATUS_RES, status)
+    assert client.ask(Type.SUBMIT_JOB_BG, b"f", b"", b"new").body not in handles
+    worker.send(Type.CAN_DO, b"f")
+    got = [worker.ask(Type.GRAB_JOB).body.split(b"\0") for _ in range(20)]
+    assert got == [[handle, b"f", b"%d" % n] for n, handle in enumerate(handles)]
 
 
 @pytest.mark.parametrize(("flags", "end"), [((), 14), (("--gearman-exceptions",), 25)])
@@ -112,36 +111,34 @@ def test_exceptions_go_to_all_clients_where_the_flag_says_so(
         assert (told.type, told.body) == (end, b"\0".join([handle, b"boom"][: 1 + len(flags)]))
 
 
-def test_a_long_stream_reaches_a_client_that_begins_to_read_late(tmp_path: Path) -> None:
+def test_a_long_stream_reaches_a_client_that_begins_to_read_late(server: Server) -> None:
     """More than the server keeps for a peer that does not read: the worker is held back."""
     chunk, count = b"x" * 1_000_000, 40
-    with Server(tmp_path / "data", speaks=("gearman",)) as server:
-        client, worker = peers_of(server)
-        worker.send(Type.CAN_DO, b"f")
-        handle = client.ask(Type.SUBMIT_JOB, b"f", b"", b"work").body
-        worker.ask(Type.GRAB_JOB)
+    client, worker = peers_of(server)
+    worker.send(Type.CAN_DO, b"f")
+    handle = client.ask(Type.SUBMIT_JOB, b"f", b"", b"work").body
+    worker.ask(Type.GRAB_JOB)
 
-        def stream() -> None:
-            worker.set_timeout(60)
-            for _ in range(count):
-                worker.send(Type.WORK_DATA, handle, chunk)
-            worker.send(Type.WORK_COMPLETE, handle, b"")
+    def stream() -> None:
+        worker.set_timeout(60)
+        for _ in range(count):
+            worker.send(Type.WORK_DATA, handle, chunk)
+        worker.send(Type.WORK_COMPLETE, handle, b"")
 
-        with ThreadPoolExecutor(1) as threads:
-            sent = threads.submit(stream)
-            time.sleep(1.0)
-            assert not sent.done()
-            for _ in range(count):
-                assert client.read() == Packet(Type.WORK_DATA, handle + b"\0" + chunk)
-            assert client.read() == Packet(Type.WORK_COMPLETE, handle + b"\0")
-            sent.result()
+    with ThreadPoolExecutor(1) as threads:
+        sent = threads.submit(stream)
+        time.sleep(1.0)
+        assert not sent.done()
+        for _ in range(count):
+            assert client.read() == Packet(Type.WORK_DATA, handle + b"\0" + chunk)
+        assert client.read() == Packet(Type.WORK_COMPLETE, handle + b"\0")
+        sent.result()
 
 
 @pytest.mark.parametrize("text", ["shutdown", "shutdown graceful"])
-def test_a_local_peer_may_stop_the_server(tmp_path: Path, text: str) -> None:
-    with Server(tmp_path / "data", speaks=("gearman",)) as server:
-        assert Peer(server.ports["gearman"]).line(text) == b"OK\r\n"
-        assert server.wait(WAIT_S) == 0
+def test_a_local_peer_may_stop_the_server(server: Server, text: str) -> None:
+    assert Peer(server.ports["gearman"]).line(text) == b"OK\r\n"
+    assert server.wait(WAIT_S) == 0
 
 
 def test_a_running_job_may_end_while_the_server_stops(tmp_path: Path) -> None:
@@ -159,10 +156,9 @@ def test_a_running_job_may_end_while_the_server_stops(tmp_path: Path) -> None:
         assert server.wait(WAIT_S) == 0
 
 
-def test_its_functions_and_jobs_show_in_the_commands(tmp_path: Path) -> None:
-    with Server(tmp_path / "data", speaks=("gearman",)) as server:
-        Peer(server.ports["gearman"]).ask(Type.SUBMIT_JOB_BG, b"resize", b"u", b"work")
-        for words, shown in ((("queues", "ls"), "resize"), (("jobs", "ls"), "H:")):
-            command = [sys.executable, "-m", "franca", *words, "--data", str(server.data)]
-            said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
-            assert shown in said.stdout
+def test_its_functions_and_jobs_show_in_the_commands(server: Server) -> None:
+    Peer(server.ports["gearman"]).ask(Type.SUBMIT_JOB_BG, b"resize", b"u", b"work")
+    for words, shown in ((("queues", "ls"), "resize"), (("jobs", "ls"), "H:")):
+        command = [sys.executable, "-m", "franca", *words, "--data", str(server.data)]
+        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+        assert shown in said.stdout
