@@ -16,18 +16,17 @@ from typing import Any
 from franca.core.broker import Broker
 from franca.core.events import Event, Granted
 from franca.core.limits import Limits
-from franca.core.model import Demand, Millis, NewJob, OnHangUp, Policy, Session
+from franca.core.model import Demand, Millis, NewJob, Policy, Session
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.node import Node
 from franca.node.operators import Operators
 from franca.node.writer import Disk
-from franca.protocols.conversation import Conversation, Link
-from franca.protocols.service import Service
+from franca.protocols.conversation import Link
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
-from tests.engine.fixtures import Lines
+from tests.engine.fixtures import Echo, EchoService
 from tests.support.scoped import Scoped
 
 PATIENCE_S = 5.0
@@ -67,16 +66,12 @@ class SlowStore(MemoryStore):
             raise verdict
 
 
-class Talk(Conversation):
+class Talk(Echo):
     """One line, one word."""
 
-    def __init__(self, link: Link, broker: Broker) -> None:
-        super().__init__(link)
-        self.broker = broker
-        self.session = broker.open_session(link.id, OnHangUp.KEEP, self)
-        self.reader: Lines = Lines()
+    def __init__(self, service: TalkService, link: Link) -> None:
+        super().__init__(service, link)
         self.unread_bytes = 0
-        self.hung_up: list[bool] = []
         self.told: list[Event] = []
 
     def on_message(self, line: str, now: Millis) -> None:
@@ -113,9 +108,6 @@ class Talk(Conversation):
         if isinstance(event, Granted):
             self.link.write_after_commit(b"job " + event.job.body + b";")
 
-    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
-        self.hung_up.append(undelivered)
-
     def unread(self) -> int:
         return self.unread_bytes
 
@@ -123,17 +115,14 @@ class Talk(Conversation):
         self.unread_bytes = 0
 
 
-class TalkService(Service):
+class TalkService(EchoService):
     name = "talk"
     refusal = b"too many;"
+    knows_everybody = True
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.knows_everybody = True
-
-    def open(self, link: Link, now: Millis) -> Conversation:
+    def open(self, link: Link, now: Millis) -> Talk:
         link.known = self.knows_everybody
-        return Talk(link, self.broker)
+        return Talk(self, link)
 
 
 class Wire(asyncio.Transport):
@@ -248,7 +237,7 @@ class Stage(Scoped):
         bounds = Limits(**limits)
         self.broker = Broker(bounds, Random(1))
         self.broker.restore_at(store.open(), 1)
-        self.service = TalkService(self.broker)
+        self.service = TalkService(self.broker, bounds)
         self.engine = Engine(self.broker, {"talk": self.service}, bounds)
         self.failures: list[BaseException] = []
         self.node = Node(
