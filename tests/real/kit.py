@@ -321,16 +321,19 @@ class Stage(Programs):
         """A client of one of the Node libraries, to be told what to do with `call`."""
         return self.ready(Program, f"node/{kind}.js", {"url": address, **spec})
 
-    def push(self, kind: str, address: str, jid: str, jobtype: str, *args: object) -> None:
+    def push(
+        self, kind: str, address: str, jid: str, jobtype: str, *args: object, **fields: object
+    ) -> None:
         """Push a job into `default` with the library of that name, in its own words."""
         if kind == "pyfaktory":
             with pyfaktory.Client(faktory_url=address, role="producer") as producer:
-                job = pyfaktory.Job(jid=jid, jobtype=jobtype, args=list(args))
+                job = pyfaktory.Job(jid=jid, jobtype=jobtype, args=list(args), **fields)
                 assert pyfaktory.Producer(producer).push(job)
         elif kind == "faktory":
             with faktory.connection(address) as connection:
-                assert connection.queue(jobtype, args=list(args), jid=jid)
+                assert connection.queue(jobtype, args=list(args), jid=jid, **fields)
         else:
             client = self.client(kind, address)
             client.call("connect")
-            assert client.call("push", {"jid": jid, "jobtype": jobtype, "args": args}) == jid
+            job = {"jid": jid, "jobtype": jobtype, "args": args, **fields}
+            assert client.call("push", job) == jid
