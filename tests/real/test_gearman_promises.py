@@ -49,6 +49,12 @@ def peer(stage: Stage) -> Gearman:
     return Gearman(stage.ports["gearman"], timeout=SOON_S)
 
 
+def grabbed(worker: Gearman) -> Work:
+    work = worker.grab()
+    assert work is not None
+    return work
+
+
 def drained(stage: Stage, function: str = "f", kind: Type = Type.GRAB_JOB_ALL) -> list[Work]:
     """All jobs that are there, run one after the other."""
     found: list[Work] = []
@@ -96,8 +102,7 @@ def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(st
         client.submit("f", b"done before", b"a")
         handle = client.submit("f", b"x", b"b")
         worker.can_do("f")
-        first = worker.grab()
-        assert first is not None
+        first = grabbed(worker)
         worker.complete(first.handle)
         assert not worker.echo()
         assert worker.grab() is not None
@@ -159,8 +164,7 @@ def a_worker_that_takes_no_more_jobs_may_finish_what_it_has(stage: Stage) -> Non
         with peer(stage) as client, peer(stage) as worker:
             client.submit("f", b"x", bytes([goodbye[0] + 64]))
             worker.can_do("f")
-            work = worker.grab()
-            assert work is not None
+            work = grabbed(worker)
             worker.send(goodbye[0], *goodbye[1:])
             worker.complete(work.handle)
             assert not worker.echo()
@@ -172,8 +176,7 @@ def a_failure_after_an_exception_is_no_error(stage: Stage) -> None:
     with peer(stage) as client, peer(stage) as worker:
         client.submit("f", b"x", b"u")
         worker.can_do("f")
-        work = worker.grab()
-        assert work is not None
+        work = grabbed(worker)
         worker.send(Type.WORK_EXCEPTION, work.handle, b"died")
         worker.fail(work.handle)
         assert worker.echo() == []
@@ -204,8 +207,7 @@ def who_was_woken_in_vain_is_woken_again(stage: Stage) -> None:
         assert not worker.echo()
         client.submit("f", b"x", b"u")
         worker.wait_for(Type.NOOP)
-        work = quick.grab()
-        assert work is not None
+        work = grabbed(quick)
         quick.complete(work.handle)
         worker.send(Type.PRE_SLEEP)
         assert not worker.echo()
@@ -243,8 +245,7 @@ def a_client_that_knows_no_exceptions_hears_that_its_job_failed(stage: Stage) ->
     with peer(stage) as client, peer(stage) as worker:
         handle = client.submit("f", b"x", b"u", Type.SUBMIT_JOB)
         worker.can_do("f")
-        work = worker.grab()
-        assert work is not None
+        work = grabbed(worker)
         worker.send(Type.WORK_EXCEPTION, work.handle, b"died")
         assert client.wait_for(Type.WORK_FAIL).body == handle
 
@@ -258,8 +259,7 @@ def who_joins_a_job_that_was_abandoned_gets_its_result(stage: Stage) -> None:
         handle = client.submit("f", b"x", b"u", Type.SUBMIT_JOB)
         with peer(stage) as worker:
             worker.can_do("f")
-            work = worker.grab()
-            assert work is not None
+            work = grabbed(worker)
             worker.complete(work.handle, b"result")
             assert client.result(handle).data == b"result"
 

@@ -290,17 +290,21 @@ def test_tls_is_the_same_inside(ca: trustme.CA, tmp_path: Path) -> None:
 # -- many ------------------------------------------------------------------------------------------
 
 
+async def on_contexts(
+    server: Server, workers: int, clients: int, size: int, rounds: int
+) -> list[bytes]:
+    """Jobs of this size, all workers on one socket and all clients on another."""
+    with client_of(address(server)) as far, client_of(address(server)) as near:
+        contexts = [far.new_context() for _ in range(workers)]
+        asking = [near.new_context() for _ in range(clients)]
+        return await through(contexts, asking, lambda n: size, rounds)
+
+
 def test_three_hundred_contexts_wait_on_one_socket_and_each_gets_its_own_answer(
     server: Server,
 ) -> None:
-    async def scene() -> None:
-        with client_of(address(server)) as far, client_of(address(server)) as near:
-            workers = [far.new_context() for _ in range(300)]
-            clients = [near.new_context() for _ in range(300)]
-            ran = await through(workers, clients, lambda n: SMALL, rounds=3)
-            assert len(ran) == len(set(ran)) == 900
-
-    asyncio.run(scene())
+    ran = asyncio.run(on_contexts(server, 300, 300, SMALL, rounds=3))
+    assert len(ran) == len(set(ran)) == 900
 
 
 def test_three_hundred_requests_wait_on_one_socket_until_a_worker_comes(server: Server) -> None:
@@ -337,15 +341,7 @@ def test_two_hundred_clients_and_two_hundred_workers_on_their_own_sockets(server
 
 def test_large_jobs_of_many_contexts_pass_through_two_connections(server: Server) -> None:
     """More of them at once than either connection could hold unsent."""
-
-    async def scene() -> None:
-        with client_of(address(server)) as far, client_of(address(server)) as near:
-            workers = [far.new_context() for _ in range(8)]
-            clients = [near.new_context() for _ in range(12)]
-            ran = await through(workers, clients, lambda n: LARGE, rounds=1)
-            assert len(ran) == 12
-
-    asyncio.run(scene())
+    assert len(asyncio.run(on_contexts(server, 8, 12, LARGE, rounds=1))) == 12
     assert server.running
 
 

@@ -127,8 +127,4 @@ class Client:
 
 if __name__ == "__main__":
     client = Client(json.loads(sys.argv[1]))
-    obey(
-        client.defer, client.defer_many, client.delay_many, client.schedule, client.schedule_by_helper,
-        client.answers, client.admin, client.publish, client.subscribe, client.heard,
-        client.nameless, client.nameless_answer,
-    )  # fmt: skip
+    obey(*(getattr(client, name) for name in dir(client) if not name.startswith("_")))
