@@ -26,7 +26,7 @@ run: $(VENV)/installed ## start a server (ARGS="--data DIR ..." as for 'franca s
 
 test: $(VENV)/developing ## run the tests, several at a time: many of them wait for others
 	@command -v npm >/dev/null || echo "npm is not here: the Node clients will not be tested"
-	$(BIN)/python -m pytest -n 6 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 6 --dist loadscope $(ARGS)
 
 check: $(VENV)/developing ## format, lint, strict types and tidiness, within half a minute
 	$(BIN)/ruff format --check .

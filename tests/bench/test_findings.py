@@ -1,7 +1,5 @@
 """What a command that measures makes of its figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The interval of a ratio: against published tables, against chance, and against a disturbed run."""
 
-from __future__ import annotations
-
 import math
 from random import Random
 

@@ -1,7 +1,5 @@
 """The preloaded library times the passes of an event loop that does not know of it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

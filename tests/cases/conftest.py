@@ -1,14 +1,12 @@
 """What a case starts: the server under test, from this tree or from another commit's."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,11 +18,7 @@ LAUNCHER = "FRANCA_CASES_LAUNCHER"
 """What Python is told to run, where it is not the product as it is: a server with a planted bug."""
 
 StartServer = Callable[..., Server]
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "case(number): the number under which it was found")
-    config.addinivalue_line("markers", "long: takes long or needs much memory; run by `make prove`")
+T = TypeVar("T")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -44,6 +38,27 @@ def launcher() -> Sequence[str]:
     return os.environ.get(LAUNCHER, "").split() or PRODUCT
 
 
+def under_test(data: Path, *args: str, speaks: Sequence[str] = ()) -> Server:
+    """The server under test, not started."""
+    known: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
+    return Server(data, extra_args=args, speaks=speaks, **known)
+
+
+def peak_mb(server: Server) -> int:
+    """The most memory that the server has ever had."""
+    status = Path(f"/proc/{server.process.pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(line.split()[1]) // 1024
+
+
+def or_none(say: Callable[[], T]) -> T | None:
+    """What is heard; None if the connection ends or nothing comes."""
+    try:
+        return say()
+    except OSError:
+        return None
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[StartServer]:
     """Starts servers, each on a data directory of its own unless one is given as `data`.
@@ -59,9 +74,7 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
         ) -> Server:
             nonlocal count
             count += 1
-            under_test: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
-            data = data or tmp_path / f"data{count}"
-            server = Server(data, extra_args=args, speaks=speaks, **under_test)
+            server = under_test(data or tmp_path / f"data{count}", *args, speaks=speaks)
             stack.push(server)
             return server.start(timeout)
 

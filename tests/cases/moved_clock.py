@@ -1,7 +1,5 @@
 """`python -m tests.cases.moved_clock ARGS...`: the server under test, its clocks set from outside (`tests/prove/wall_clock.py`)."""
 
-from __future__ import annotations
-
 from tests.prove import wall_clock
 from tests.prove.mutants import TWEAKS, plant
 

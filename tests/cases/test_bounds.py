@@ -1,7 +1,5 @@
 """Memory and descriptors are bounded whatever peers send, do not read, or do not say."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import struct
@@ -14,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.conftest import StartServer, environment
+from tests.cases.conftest import StartServer, environment, peak_mb
 from tests.support.eventmq import EventMQ
 from tests.support.faktory import Faktory, job
 from tests.support.gearman import Gearman, Type, request, take_packet
@@ -27,14 +25,6 @@ MOST_MB = 400
 RESULT = b"r" * 16_000_000
 PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 PATIENCE_S = 60.0
-
-
-def peak_mb(server: Server) -> int:
-    """The most memory that the server has ever had."""
-    for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) >> 10
-    raise AssertionError("the server has ended")
 
 
 @pytest.fixture

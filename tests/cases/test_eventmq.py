@@ -1,24 +1,21 @@
 """EventMQ: hostile headers, large results and requests, and results that follow an identity."""
 
-from __future__ import annotations
-
 import json
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from tests.cases.conftest import StartServer
+from tests.cases.conftest import StartServer, or_none, peak_mb
 from tests.support import memodb
 from tests.support.eventmq import EventMQ, Given, call, encoded
 from tests.support.faktory import Faktory, job
 from tests.support.memodb import MemoDB
 from tests.support.server import Server
+from tests.support.shared import eventually
 
 PATIENCE_S = 10.0
 MIB = 1024 * 1024
@@ -26,32 +23,8 @@ HOSTILE = b"{'a':0x" + b"f" * 3_800 + b"}"
 T = TypeVar("T")
 
 
-def or_none(say: Callable[[], T]) -> T | None:
-    """What is heard; None if the connection ends or nothing comes."""
-    try:
-        return say()
-    except OSError:
-        return None
-
-
-def eventually(look: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE_S
-    while not look():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
-
-
 def peer(server: Server, identity: bytes = b"", timeout: float = PATIENCE_S) -> EventMQ:
     return EventMQ(server.ports["eventmq"], identity=identity, timeout=timeout)
-
-
-def peak_mb(server: Server) -> int:
-    """The most memory that the server ever had."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) // 1024
 
 
 # -- one peer's trouble ------------------------------------------------------------------------------
@@ -303,11 +276,10 @@ def test_also_one_that_is_made_after_the_job_has_ended(server: Server) -> None:
         observer.hello()
         before = connections(observer)
         client.close()
-        assert eventually(lambda: connections(observer) < before), "nobody noticed that it is gone"
+        eventually(lambda: connections(observer) < before, "the end of its connection")
     worker.reply(work.msgid, b'{"value": 5}')
     asker = peer(server)
-    ended = eventually(lambda: asker.ask("STATUS")["inflight_messages_by_queue"] == {})
-    assert ended, "the job did not end"
+    eventually(lambda: asker.ask("STATUS")["inflight_messages_by_queue"] == {}, "the job's end")
     heard = or_none(peer(server, b"the-client", timeout=3.0).result)
     assert heard == (msgid, b'{"value": 5}'), f"the same client, come back, heard {heard}"
 
@@ -348,7 +320,7 @@ def test_a_queue_whose_name_is_not_utf8_is_the_same_as_a_service(start: StartSer
         client.say("REQUEST", name, "", call("os.getpid"))
         return or_none(client.handed_over) is not None
 
-    assert eventually(is_handed_over), "no worker of that name is given a request"
+    eventually(is_handed_over, "a worker of that name that is given a request")
     given = or_none(worker.given)
     assert given is not None, "somebody else has it"
     assert given.service.encode("utf-8", "surrogateescape") == name

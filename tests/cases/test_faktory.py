@@ -1,7 +1,5 @@
 """Faktory: whose report counts, text that is not Unicode, and what a producer says of a job."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator
@@ -11,12 +9,24 @@ from typing import Any
 
 import pytest
 
-from tests.cases.conftest import StartServer
+from tests.cases.conftest import StartServer, under_test
 from tests.support.faktory import Faktory, Reply, job, push_line
 from tests.support.gearman import Gearman
 from tests.support.server import Server
+from tests.support.shared import emptied
 
 LATER = "2099-01-01T00:00:00Z"
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with under_test(tmp_path_factory.mktemp("faktory") / "data") as server:
+        yield server
+
+
+@pytest.fixture
+def server(request: pytest.FixtureRequest, shared_server: Server) -> Iterator[Server]:
+    yield from emptied(shared_server, request.session)
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """Gearman's cases: what gearmand does, and what no other limit or peer may change about it."""
 
-from __future__ import annotations
-
 import re
 import select
 import socket

@@ -1,15 +1,11 @@
 """MemoDB: large jobs and results, and what is too large."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from tests.cases.conftest import StartServer
+from tests.cases.conftest import StartServer, or_none, peak_mb
 from tests.support import memodb
 from tests.support.memodb import MemoDB, Reply
 from tests.support.server import Server
@@ -18,23 +14,8 @@ MIB = 1024 * 1024
 T = TypeVar("T")
 
 
-def or_none(say: Callable[[], T]) -> T | None:
-    """What is heard; None if the connection ends or nothing comes."""
-    try:
-        return say()
-    except OSError:
-        return None
-
-
 def peer(server: Server, timeout: float = 30.0) -> MemoDB:
     return MemoDB(server.ports["memodb"], timeout=timeout)
-
-
-def peak_mb(server: Server) -> int:
-    """The most memory that the server ever had."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) // 1024
 
 
 def given(worker: MemoDB) -> Reply | None:

@@ -1,25 +1,14 @@
 """What jobs cost in memory is bounded by bytes, however large they are and however many queues there are."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
+from tests.cases.conftest import peak_mb
 from tests.support.faktory import Faktory, ack_line, job, job_in
 from tests.support.server import Server
 
 MOST_MB = 400
 BODY = "x" * (4 << 20)
 LARGE_JOBS = 150
-
-
-def peak_mb(server: Server) -> int:
-    """The most memory that the server has ever had."""
-    for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) >> 10
-    raise AssertionError("the server has ended")
 
 
 def push_large(client: Faktory, count: int) -> None:

@@ -1,7 +1,5 @@
 """What Periodic's peers met: another worker's job, a dialect that was not told apart, sleepers not woken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -9,8 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.cases.conftest import StartServer
-from tests.cases.test_memory import peak_mb
+from tests.cases.conftest import StartServer, peak_mb
 from tests.support import periodic as p
 from tests.support.connection import Connection
 from tests.support.gearman import Gearman, Type

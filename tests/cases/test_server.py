@@ -1,7 +1,5 @@
 """The server as a whole: whatever happens to it, it ends with a word instead of hanging."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 

@@ -1,7 +1,5 @@
 """A command line in a home of its own, with and without a server behind it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

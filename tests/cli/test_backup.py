@@ -1,7 +1,5 @@
 """`franca backup` asks for room before it writes anything."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from click.testing import CliRunner

@@ -1,7 +1,5 @@
 """What the doctor says of ports that somebody else has."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.cli import checks
@@ -23,10 +21,7 @@ def verdicts(settings: Settings) -> set[str]:
     ],
 )
 def test_a_default_port_that_is_taken_is_a_failure_only_where_no_other_is_left(
-    flags: dict[str, object],
-    all_taken: bool,
-    expected: set[str],
-    monkeypatch: pytest.MonkeyPatch,
+    flags: dict[str, object], all_taken: bool, expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def why(address: Address) -> str:
         return "Address already in use" if all_taken or address.port == 4730 else ""

@@ -1,7 +1,5 @@
 """`franca compact` makes a store's file small, and one of an earlier release able to shrink."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from pathlib import Path

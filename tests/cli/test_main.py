@@ -1,7 +1,5 @@
 """Help, wrong words, exit codes, and that a command starts without loading the server."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """jobs, queues, workers and the server as a whole, from the command line."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.control import job_actions

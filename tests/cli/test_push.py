@@ -1,7 +1,5 @@
 """`franca push`: what becomes of its words."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.node import exits

@@ -1,7 +1,5 @@
 """`franca config show`, the flags of `franca serve`, the banner and the doctor."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

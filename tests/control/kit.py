@@ -1,7 +1,5 @@
 """A server for operations: the real engine and broker, a store in memory, a clock by hand."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar, cast

@@ -1,7 +1,5 @@
 """A control socket that answers, on a loop of its own thread, for tests that block."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Numbers, lists and texts of operations, at their bounds and beyond them."""
 
-from __future__ import annotations
-
 import difflib
 import json
 import typing

@@ -1,7 +1,5 @@
 """Clients of the control socket that leave, wait, or send and take too much."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

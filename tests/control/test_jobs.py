@@ -1,7 +1,5 @@
 """What operators may do with jobs."""
 
-from __future__ import annotations
-
 import datetime
 from typing import Any
 
@@ -270,8 +268,7 @@ def test_a_filter_spares_other_queues_types_and_states(node: FakeNode) -> None:
 
 
 @pytest.mark.parametrize(
-    "params",
-    [{}, {"jobs": [1], "queue": "q"}, {"states": ["done"]}, {"states": ["nonsense"]}],
+    "params", [{}, {"jobs": [1], "queue": "q"}, {"states": ["done"]}, {"states": ["nonsense"]}]
 )
 def test_a_choice_that_means_nothing_is_refused(node: FakeNode, params: dict[str, object]) -> None:
     node.submit()

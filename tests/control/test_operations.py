@@ -1,7 +1,5 @@
 """The table of operations, and those about the server, its queues and its workers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

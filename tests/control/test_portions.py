@@ -1,7 +1,5 @@
 """An act on very many jobs goes in portions: nobody else has to wait for all of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -47,11 +45,7 @@ def namesakes(node: FakeNode, count: int = MANY) -> list[Job]:
 @pytest.mark.parametrize("window", [1_000, 40, 1], ids=["in memory", "in both", "in the store"])
 @pytest.mark.parametrize(
     ("op", "state"),
-    [
-        ("jobs.cancel", State.CANCELLED),
-        ("jobs.delete", State.CANCELLED),
-        ("jobs.kill", State.DEAD),
-    ],
+    [("jobs.cancel", State.CANCELLED), ("jobs.delete", State.CANCELLED), ("jobs.kill", State.DEAD)],
 )
 def test_all_jobs_of_one_name_are_acted_on_some_in_each_turn(
     op: str, state: State, window: int

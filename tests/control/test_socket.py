@@ -1,7 +1,5 @@
 """The control socket: who may open it, and what it answers to nonsense."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

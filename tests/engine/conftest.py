@@ -1,7 +1,5 @@
 """An engine, and one link to it."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.protocols.conversation import Link

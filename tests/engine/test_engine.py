@@ -1,7 +1,5 @@
 """The turn: who is heard when, fair shares, held answers, links that are given up, what time brings."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

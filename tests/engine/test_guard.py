@@ -1,7 +1,5 @@
 """One conversation that raises ends its own link and nothing else; an error of the broker is raised."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """A lease's end is acted on within 100 ms, and never before."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Demand, NewJob, Policy, State

@@ -1,7 +1,5 @@
 """Turns that end before everything was heard, and links that are held back: nothing is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Millis

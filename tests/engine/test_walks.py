@@ -6,8 +6,6 @@ the walk has seen every branch on it. What a function calls and is done with bef
 begins is its own affair.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

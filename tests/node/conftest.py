@@ -1,18 +1,34 @@
-"""Tests that are coroutines run in an event loop of their own.
-
-Failing assertions of the stage say what they compared, as those of tests do.
-"""
-
-from __future__ import annotations
+"""Tests that are coroutines run in an event loop of their own."""
 
 import asyncio
 import inspect
+from collections.abc import Iterator
 
 import pytest
 
-pytest.register_assert_rewrite("tests.node.fixtures")
+from tests.node.fixtures import SlowStore, Stage
 
 TEST_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def s(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[Stage]:
+    """A stage, with a store that waits to be told unless the marker names another."""
+    mark = request.node.get_closest_marker("stage") or pytest.mark.stage().mark
+    limits = dict(mark.kwargs)
+    store = limits.pop("store", SlowStore)
+
+    async def made() -> Stage:
+        return Stage(store(), **limits)
+
+    with runner.run(made()) as stage:
+        yield stage
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -22,5 +38,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     arguments = {
         name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
     }
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), TEST_S))
+    runner = pyfuncitem.funcargs["runner"]
+    assert isinstance(runner, asyncio.Runner)
+    runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), TEST_S))
     return True

@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Granted
 from franca.core.limits import Limits
-from franca.core.model import Demand, Millis, NewJob, OnHangUp, Policy, Session
+from franca.core.model import Demand, Millis, NewJob, Policy, Session
 from franca.engine.engine import Engine
 from franca.node.clock import SystemClock
 from franca.node.connection import Connection
 from franca.node.node import Node
 from franca.node.operators import Operators
 from franca.node.writer import Disk
-from franca.protocols.conversation import Conversation, Link
-from franca.protocols.service import Service
+from franca.protocols.conversation import Link
 from franca.store.memory import MemoryStore
 from franca.store.port import StoreError
+from tests.engine.fixtures import Echo, EchoService
+from tests.support.scoped import Scoped
 
 PATIENCE_S = 5.0
 BROKEN = StoreError("SQLITE_IOERR_FSYNC")
@@ -66,44 +66,17 @@ class SlowStore(MemoryStore):
             raise verdict
 
 
-class Whole:
-    """WallClock bytes out as they came."""
-
-    def __init__(self) -> None:
-        self.has_input = False
-        self.data: list[bytes] = []
-
-    def feed(self, data: bytes) -> None:
-        self.data.append(data)
-        self.has_input = True
-
-    def next_message(self, data: bytes = b"") -> bytes | None:
-        if data:
-            self.feed(data)
-        data = self.data.pop(0)
-        self.has_input = bool(self.data)
-        return data
-
-    def __len__(self) -> int:
-        return sum(map(len, self.data))
-
-
-class Talk(Conversation):
+class Talk(Echo):
     """One line, one word."""
 
-    def __init__(self, link: Link, broker: Broker) -> None:
-        super().__init__(link)
-        self.broker = broker
-        self.session = broker.open_session(link.id, OnHangUp.KEEP, self)
-        self.reader = Whole()
+    def __init__(self, service: TalkService, link: Link) -> None:
+        super().__init__(service, link)
         self.unread_bytes = 0
-        self.hung_up: list[bool] = []
         self.told: list[Event] = []
 
-    def on_message(self, message: bytes, now: Millis) -> None:
-        for line in message.decode().split("\n"):
-            word, _, rest = line.partition(" ")
-            getattr(self, f"_{word}")(rest, now)
+    def on_message(self, line: str, now: Millis) -> None:
+        word, _, rest = line.partition(" ")
+        getattr(self, f"_{word}")(rest, now)
 
     def _push(self, body: str, now: Millis) -> None:
         self.broker.submit(NewJob("q", "k", body.encode(), Policy()), now)
@@ -135,9 +108,6 @@ class Talk(Conversation):
         if isinstance(event, Granted):
             self.link.write_after_commit(b"job " + event.job.body + b";")
 
-    def hang_up(self, now: Millis, *, undelivered: bool) -> None:
-        self.hung_up.append(undelivered)
-
     def unread(self) -> int:
         return self.unread_bytes
 
@@ -145,17 +115,14 @@ class Talk(Conversation):
         self.unread_bytes = 0
 
 
-class TalkService(Service):
+class TalkService(EchoService):
     name = "talk"
     refusal = b"too many;"
+    knows_everybody = True
 
-    def __init__(self, broker: Broker) -> None:
-        self.broker = broker
-        self.knows_everybody = True
-
-    def open(self, link: Link, now: Millis) -> Conversation:
+    def open(self, link: Link, now: Millis) -> Talk:
         link.known = self.knows_everybody
-        return Talk(link, self.broker)
+        return Talk(self, link)
 
 
 class Wire(asyncio.Transport):
@@ -243,7 +210,7 @@ class Guest:
         return self.wire.heard.decode()
 
     def says(self, *words: str) -> None:
-        self.connection.data_received("\n".join(words).encode())
+        self.connection.data_received("".join(f"{word}\n" for word in words).encode())
 
     def vanishes(self) -> None:
         self.wire.dead = True
@@ -260,15 +227,17 @@ class Guest:
         await self.hears(hears)
 
 
-class Stage:
-    """One node with its store."""
+class Stage(Scoped):
+    """One node with its store, which a test may leave in the middle. A `quick` disk needs no thread."""
 
-    def __init__(self, store: MemoryStore, *, quick: bool, **limits: int) -> None:
-        self.store = store
+    def __init__(
+        self, store: MemoryStore | None = None, *, quick: bool = False, **limits: int
+    ) -> None:
+        self.store = store = store or SlowStore()
         bounds = Limits(**limits)
         self.broker = Broker(bounds, Random(1))
         self.broker.restore_at(store.open(), 1)
-        self.service = TalkService(self.broker)
+        self.service = TalkService(self.broker, bounds)
         self.engine = Engine(self.broker, {"talk": self.service}, bounds)
         self.failures: list[BaseException] = []
         self.node = Node(
@@ -279,6 +248,13 @@ class Stage:
         if not quick:
             # As if the disk had been slow before: the writer thread does the waiting.
             self.node.disk = Disk(slow_until=1 << 60)
+
+    def close(self) -> None:
+        if isinstance(self.store, SlowStore):
+            self.store.untidy = False
+            for _ in range(10):
+                self.store.verdicts.put(None)
+        self.node.close()
 
     def guest(self) -> Guest:
         return Guest(self)
@@ -324,19 +300,3 @@ class Stage:
         self.store.verdicts.put(error)
         if error is not None:
             await self.until(lambda: bool(self.failures))
-
-
-@contextmanager
-def stage(
-    store: MemoryStore | None = None, *, quick: bool = False, **limits: int
-) -> Iterator[Stage]:
-    """A stage on which the play may end in the middle. A `quick` disk needs no thread."""
-    set_up = Stage(SlowStore() if store is None else store, quick=quick, **limits)
-    try:
-        yield set_up
-    finally:
-        if isinstance(set_up.store, SlowStore):
-            set_up.store.untidy = False
-            for _ in range(10):
-                set_up.store.verdicts.put(None)
-        set_up.node.close()

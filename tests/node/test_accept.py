@@ -1,7 +1,5 @@
 """Coming in: silent ones make room for others, from the first moment, over TLS too."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os
@@ -22,7 +20,7 @@ from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from franca.values import Address
-from tests.node.fixtures import PATIENCE_S, Stage, stage
+from tests.node.fixtures import PATIENCE_S, Stage
 from tests.support.server import HOST
 from tests.support.tls import secured
 
@@ -54,7 +52,7 @@ async def house(tmp_path: Path, *, has_tls: bool = False, **limits: int) -> Asyn
     if has_tls:
         certificate, key, trust = secured(tmp_path)
         tls = Tls(str(certificate), str(key))
-    with stage(MemoryStore(), quick=False, **limits) as s:
+    with Stage(MemoryStore(), quick=False, **limits) as s:
         settings = Settings(
             data=str(tmp_path), listeners={"talk": (Address(host=HOST, port=0),)}, tls=tls
         )
@@ -75,7 +73,7 @@ async def is_hung_up_on(streams: Streams) -> bool:
 
 
 async def is_answered(streams: Streams) -> bool:
-    streams[1].write(b"ping")
+    streams[1].write(b"ping\n")
     return await asyncio.wait_for(streams[0].readexactly(5), PATIENCE_S) == b"pong;"
 
 
@@ -225,7 +223,7 @@ async def test_one_that_was_hung_up_on_over_tls_soon_gives_its_place_back(
         _, writer = await h.comes_secured()
         await h.links(1)
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # so it never says goodbye
-        writer.write(b"end")
+        writer.write(b"end\n")
         await h.links(0)
         writer.transport.abort()
 
@@ -278,7 +276,7 @@ async def test_one_reset_before_it_was_let_in_is_not_taken_for_a_unix_peer(tmp_p
 
         h.s.engine.open_link = noted  # type: ignore[assignment,method-assign]
         with socket.create_connection((HOST, h.port)) as gone:
-            gone.sendall(b"ping")
+            gone.sendall(b"ping\n")
             name = "{}:{}".format(*gone.getsockname())
             gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_ONCE)
         await h.s.until(lambda: bool(came))
@@ -286,7 +284,7 @@ async def test_one_reset_before_it_was_let_in_is_not_taken_for_a_unix_peer(tmp_p
 
 
 async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: Path) -> None:
-    with stage(MemoryStore(), quick=False) as s:
+    with Stage(MemoryStore(), quick=False) as s:
         peer = s.guest().connection.link.peer
         assert (peer.local, peer.unix) == (False, False)
 

@@ -1,7 +1,5 @@
 """The clock: spans that nobody can shorten by setting the machine's clock, and a slow drift to it."""
 
-from __future__ import annotations
-
 import time
 from random import Random
 

@@ -1,7 +1,5 @@
 """Settings: which source wins, what is refused, and what is never shown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How durations, sizes, switches and addresses are written in settings."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca import values

@@ -1,7 +1,5 @@
 """What many are told together stays within its bound, and no turn takes long for everybody else."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Millis
@@ -9,7 +7,7 @@ from franca.engine.engine import SLICE
 from franca.node import pressure
 from franca.node.output import JOINED_BYTES, PACE_MS, SHARED_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Guest, Stage, stage
+from tests.node.fixtures import Guest, Stage
 
 MIB = 1024 * 1024
 
@@ -26,7 +24,8 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
     """Have whatever one peer says told to the others; returns what it said."""
     told: list[bytes] = []
 
-    def on_message(data: bytes, now: Millis) -> None:
+    def on_message(line: str, now: Millis) -> None:
+        data = line.encode()
         told.append(data)
         for other in others:
             other.connection.link.write(data)
@@ -40,7 +39,7 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
 
 @pytest.mark.parametrize("last", [b"", b"short"])
 async def test_what_many_are_told_in_one_turn_is_there_once(last: bytes) -> None:
-    with stage(MemoryStore()) as s:
+    with Stage(MemoryStore()) as s:
         guests = deaf(s, 10)
         pieces = [bytes([number]) * SHARED_BYTES for number in range(1 + JOINED_BYTES // 1024)]
         for guest in guests:
@@ -56,7 +55,7 @@ async def test_what_many_are_told_in_one_turn_is_there_once(last: bytes) -> None
 
 
 async def test_little_is_said_in_one_piece() -> None:
-    with stage(MemoryStore()) as s:
+    with Stage(MemoryStore()) as s:
         guest = s.guest()
         for piece in (b"a" * SHARED_BYTES, b"b" * SHARED_BYTES):
             guest.connection.link.write(piece)
@@ -65,37 +64,36 @@ async def test_little_is_said_in_one_piece() -> None:
         assert len(guest.wire.writes) == 1
 
 
-async def test_answers_that_wait_for_the_disk_count_as_unsent() -> None:
-    with stage() as s:
-        guest = await s.writer("push a")
-        assert s.node.output.total == len("pushed a;")
-        guest.says("ping")
-        await s.turns()
-        assert s.node.output.total == len("pushed a;pong;")
-        await s.ends()
-        await guest.hears("pushed a;pong;")
-        assert s.node.output.total == 0
+async def test_answers_that_wait_for_the_disk_count_as_unsent(s: Stage) -> None:
+    guest = await s.writer("push a")
+    assert s.node.output.total == len("pushed a;")
+    guest.says("ping")
+    await s.turns()
+    assert s.node.output.total == len("pushed a;pong;")
+    await s.ends()
+    await guest.hears("pushed a;pong;")
+    assert s.node.output.total == 0
 
 
 # -- those who add to it, and those who take too little of it ----------------------------------------
 
 
 async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_taken() -> None:
-    with stage(MemoryStore(), output_bytes=MIB) as s, pytest.MonkeyPatch.context() as patch:
+    with Stage(MemoryStore(), output_bytes=MIB) as s, pytest.MonkeyPatch.context() as patch:
         guests = deaf(s, 5)
         teller, other = s.guest(), s.guest()
         told = spread(teller, guests, patch)
         size = 300_000
         for _ in range(4):
-            teller.connection.data_received(bytes([len(told)]) * size)
+            teller.says(str(len(told)) * size)
             await s.turns()
         assert (len(told), s.node.output.is_over) == (4, True)
-        teller.connection.data_received(b"4" * size)
+        teller.says("4" * size)
         await s.turns()
         assert len(told) == 5
         assert not teller.wire.reading, "it made it worse, and must wait"
         assert s.node.pressure.is_waited_for
-        teller.connection.data_received(b"5" * size)
+        teller.says("5" * size)
         await s.turns()
         assert (len(told), s.node.output.total) == (5, 5 * size)
         await other.asks("ping", hears="pong;")
@@ -106,7 +104,7 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
 
 
 async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers() -> None:
-    with stage(MemoryStore(), output_bytes=MIB) as s:
+    with Stage(MemoryStore(), output_bytes=MIB) as s:
         deaf(s, 1)[0].connection.send((b"x" * MIB, b"y" * MIB))
         quiet = deaf(s, 1)[0]
         await s.turns()
@@ -122,7 +120,7 @@ async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers(
 
 @pytest.mark.parametrize(("bytes_per_s", "in_time"), [(20_000, True), (10_000, False)])
 async def test_more_than_a_share_must_be_taken_fairly(bytes_per_s: int, in_time: bool) -> None:
-    with stage(MemoryStore(), output_bytes=MIB) as s:
+    with Stage(MemoryStore(), output_bytes=MIB) as s:
         s.node._ticker.cancel()
         output = s.node.output
         now = output.now()
@@ -145,7 +143,7 @@ async def test_more_than_a_share_must_be_taken_fairly(bytes_per_s: int, in_time:
 
 
 async def test_a_turn_ends_when_it_has_taken_long_and_the_next_goes_on() -> None:
-    with stage(MemoryStore()) as s, pytest.MonkeyPatch.context() as patch:
+    with Stage(MemoryStore()) as s, pytest.MonkeyPatch.context() as patch:
         guests = [s.guest() for _ in range(4 * SLICE)]
         await s.turns()
         clock = 1.0
@@ -165,7 +163,7 @@ async def test_a_turn_ends_when_it_has_taken_long_and_the_next_goes_on() -> None
 
 
 async def test_nothing_is_read_while_much_was_read_that_turns_did_not_come_to() -> None:
-    with stage(MemoryStore(), input_bytes=MIB) as s:
+    with Stage(MemoryStore(), input_bytes=MIB) as s:
         s.node._ticker.cancel()
         guest, other = s.guest(), s.guest()
         await s.turns()

@@ -1,7 +1,5 @@
 """The data directory: one server at a time, a fresh copy after a failed write, room in reserve."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

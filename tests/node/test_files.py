@@ -1,7 +1,5 @@
 """Files that services have read to them: at the start, when they change, and when they go wrong."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

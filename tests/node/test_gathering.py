@@ -1,7 +1,5 @@
 """A group waits a moment for those who speak one after the other; a long one has a thread."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest
@@ -10,7 +8,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.clock import SystemClock
 from franca.node.group import GATHERING_MS, GATHERING_PASSES, LONG_GROUP_BYTES, Gathering
-from tests.node.fixtures import stage
+from tests.node.fixtures import Stage
 
 
 class StillClock(SystemClock):
@@ -46,43 +44,40 @@ def test_a_group_waits_for_a_few_milliseconds_and_not_longer() -> None:
     assert gathering.goes_on(2_000), "each group has a time of its own"
 
 
-async def test_those_who_speak_one_pass_after_the_other_share_a_group() -> None:
-    with stage() as s:
-        first, second = s.guest(), s.guest()
-        s.node.clock = StillClock()
-        first.says("push a")
-        await asyncio.sleep(0)
-        assert (s.broker.totals.pushed, s.node.busy) == (1, False)
-        second.says("push b")
-        await s.reaches("commit")
-        assert s.broker.totals.pushed == 2
-        await s.ends()
-        await first.hears("pushed a;")
-        await second.hears("pushed b;")
+async def test_those_who_speak_one_pass_after_the_other_share_a_group(s: Stage) -> None:
+    first, second = s.guest(), s.guest()
+    s.node.clock = StillClock()
+    first.says("push a")
+    await asyncio.sleep(0)
+    assert (s.broker.totals.pushed, s.node.busy) == (1, False)
+    second.says("push b")
+    await s.reaches("commit")
+    assert s.broker.totals.pushed == 2
+    await s.ends()
+    await first.hears("pushed a;")
+    await second.hears("pushed b;")
 
 
-async def test_a_group_begins_in_the_first_pass_that_brings_nothing() -> None:
-    with stage() as s:
-        guest = s.guest()
-        s.node.clock = StillClock()
-        guest.says("push a")
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert s.node.busy
+async def test_a_group_begins_in_the_first_pass_that_brings_nothing(s: Stage) -> None:
+    guest = s.guest()
+    s.node.clock = StillClock()
+    guest.says("push a")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert s.node.busy
 
 
-async def test_what_needs_no_disk_does_not_wait_for_a_group() -> None:
-    with stage() as s:
-        writer, other = s.guest(), s.guest()
-        s.node.clock = StillClock()
-        writer.says("push a")
-        other.says("ping")
-        await asyncio.sleep(0)
-        assert (s.node.busy, other.heard) == (False, "pong;")
+async def test_what_needs_no_disk_does_not_wait_for_a_group(s: Stage) -> None:
+    writer, other = s.guest(), s.guest()
+    s.node.clock = StillClock()
+    writer.says("push a")
+    other.says("ping")
+    await asyncio.sleep(0)
+    assert (s.node.busy, other.heard) == (False, "pong;")
 
 
 async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
-    with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
+    with Stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         prepared: list[int] = []
         patch.setattr(s.store, "prepare", lambda changes: prepared.append(len(changes.added)))
         patch.setattr(s.store, "write", lambda changes, wants: pytest.fail("on this thread"))
@@ -98,7 +93,7 @@ async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
 
 
 async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> None:
-    with stage(quick=True) as s:
+    with Stage(quick=True) as s:
         writer = s.guest()
         answered: list[object] = []
         s.node.clock = StillClock()
@@ -112,7 +107,7 @@ async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> Non
 
 
 async def test_and_that_group_is_not_put_off_however_long_it_is() -> None:
-    with stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
+    with Stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         writers = [s.guest() for _ in range(2)]
         answered: list[object] = []
         prepared: list[Changes] = []

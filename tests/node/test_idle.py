@@ -1,14 +1,12 @@
 """A server that has nothing to do sleeps, but not past anything that is due."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import NewJob, Policy
 from franca.node.gauges import SAMPLES, TICK_S, Gauges
 from franca.node.node import IDLE_S
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Stage, stage
+from tests.node.fixtures import Stage
 
 NEARLY_S = 0.02
 
@@ -19,7 +17,7 @@ def sleeps_s(s: Stage) -> float:
 
 
 async def test_without_peers_and_work_it_sleeps_and_whoever_comes_wakes_it() -> None:
-    with stage(quick=True) as s:
+    with Stage(quick=True) as s:
         assert sleeps_s(s) == IDLE_S
         s.node._ticker._ring()
         assert s.node._ticker.span_s == IDLE_S
@@ -29,7 +27,7 @@ async def test_without_peers_and_work_it_sleeps_and_whoever_comes_wakes_it() -> 
 
 
 async def test_it_goes_on_ticking_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with stage(quick=True) as s:
+    with Stage(quick=True) as s:
 
         def look(is_waited_for: bool) -> None:
             raise OSError("of one socket")
@@ -43,7 +41,7 @@ async def test_it_goes_on_ticking_after_an_error(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_with_a_peer_it_looks_at_the_time_as_often_as_ever() -> None:
-    with stage(quick=True) as s:
+    with Stage(quick=True) as s:
         s.guest()
         assert sleeps_s(s) == TICK_S
 
@@ -52,7 +50,7 @@ async def test_with_a_peer_it_looks_at_the_time_as_often_as_ever() -> None:
 async def test_it_sleeps_until_the_next_job_is_due_and_no_longer(
     due_ms: int, span_s: float
 ) -> None:
-    with stage(MemoryStore(), quick=True) as s:
+    with Stage(MemoryStore(), quick=True) as s:
         now = s.node.clock.now()
         new = NewJob("q", "k", b"", Policy(durable=False), run_at=now + due_ms)
         s.broker.submit(new, now)

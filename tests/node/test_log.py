@@ -1,7 +1,5 @@
 """The log: its fields, what it hides, and that it never holds anybody up."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

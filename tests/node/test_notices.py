@@ -1,7 +1,5 @@
 """What is logged about peers is bounded, and what is left out is counted."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

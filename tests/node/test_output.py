@@ -1,16 +1,15 @@
 """What peers have not taken: kept in order, once for all who wait for it, and bounded."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.model import Millis
 from franca.node.connection import CHUNK_BYTES
 from franca.node.output import LOOK_MS, PASS_BYTES, SHORT_STALL_MS, STALL_MS, Output
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Guest, Stage, stage
+from tests.node.fixtures import Guest, Stage
 
 MIB = 1024 * 1024
+pytestmark = pytest.mark.stage(store=MemoryStore)
 
 
 class Time:
@@ -31,127 +30,118 @@ def deaf(s: Stage, *, reads: int = 0) -> Guest:
 # -- order, shares, copies ------------------------------------------------------------------------
 
 
-async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_does() -> None:
-    with stage(MemoryStore()) as s:
-        guest = deaf(s, reads=3)
-        guest.says("ping")
-        await s.turns()
-        guest.says("bulk " + "x" * 100)
-        guest.says("ping")
-        await s.turns()
-        assert (guest.heard, guest.wire.unsent) == ("pon", b"g;")
-        assert s.node.output.total == len(b"g;") + len(b"bulk ") + 100 + len(b";pong;")
+async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_does(s: Stage) -> None:
+    guest = deaf(s, reads=3)
+    guest.says("ping")
+    await s.turns()
+    guest.says("bulk " + "x" * 100)
+    guest.says("ping")
+    await s.turns()
+    assert (guest.heard, guest.wire.unsent) == ("pon", b"g;")
+    assert s.node.output.total == len(b"g;") + len(b"bulk ") + 100 + len(b";pong;")
+    guest.wire.take()
+    await guest.hears("pong;bulk " + "x" * 100 + ";pong;")
+    assert s.node.output.total == 0
+    guest.says("ping")
+    await s.turns()
+    assert guest.heard.endswith(";pong;pong;")
+
+
+async def test_a_large_message_is_cut_up_and_others_get_theirs_between(s: Stage) -> None:
+    guests = [s.guest() for _ in range(3)]
+    body = b"x" * (PASS_BYTES + 10)
+    for guest in guests:
+        guest.connection.send(body)
+    assert not guests[0].wire.writes
+    await s.until(lambda: bool(guests[0].wire.writes))
+    assert 0 < len(guests[2].wire.heard) < len(body)
+    await s.until(lambda: s.node.output.total == 0)
+    for guest in guests:
+        assert guest.wire.heard == body
+        assert max(map(len, guest.wire.writes)) == CHUNK_BYTES
+
+
+async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it(s: Stage) -> None:
+    guests = [deaf(s) for _ in range(5)]
+    result = b"r" * MIB
+    for guest in guests:
+        guest.connection.send((b"head", result))
+    await s.until(lambda: all(guest.wire.unsent for guest in guests))
+    assert s.node.output.total == MIB + 5 * len(b"head")
+    for number, guest in enumerate(guests):
+        assert s.node.output.total == MIB + (5 - number) * len(b"head")
         guest.wire.take()
-        await guest.hears("pong;bulk " + "x" * 100 + ";pong;")
-        assert s.node.output.total == 0
-        guest.says("ping")
-        await s.turns()
-        assert guest.heard.endswith(";pong;pong;")
+        await s.until(lambda: guest.wire.heard == b"head" + result)  # noqa: B023
+    assert s.node.output.total == 0
 
 
-async def test_a_large_message_is_cut_up_and_others_get_theirs_between() -> None:
-    with stage(MemoryStore()) as s:
-        guests = [s.guest() for _ in range(3)]
-        body = b"x" * (PASS_BYTES + 10)
-        for guest in guests:
-            guest.connection.send(body)
-        assert not guests[0].wire.writes
-        await s.until(lambda: bool(guests[0].wire.writes))
-        assert 0 < len(guests[2].wire.heard) < len(body)
-        await s.until(lambda: s.node.output.total == 0)
-        for guest in guests:
-            assert guest.wire.heard == body
-            assert max(map(len, guest.wire.writes)) == CHUNK_BYTES
+async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone(s: Stage) -> None:
+    slow, gone = deaf(s, reads=MIB - 1), deaf(s)
+    slow.connection.send(b"a" * MIB)
+    gone.connection.send(b"b" * MIB)
+    await s.until(lambda: len(slow.wire.heard) == MIB - 1)
+    assert s.node.output.total == 2 * MIB
+    gone.vanishes()
+    assert s.node.output.total == MIB
+    slow.wire.take()
+    assert s.node.output.total == 0
 
 
-async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it() -> None:
-    with stage(MemoryStore()) as s:
-        guests = [deaf(s) for _ in range(5)]
-        result = b"r" * MIB
-        for guest in guests:
-            guest.connection.send((b"head", result))
-        await s.until(lambda: all(guest.wire.unsent for guest in guests))
-        assert s.node.output.total == MIB + 5 * len(b"head")
-        for number, guest in enumerate(guests):
-            assert s.node.output.total == MIB + (5 - number) * len(b"head")
-            guest.wire.take()
-            await s.until(lambda: guest.wire.heard == b"head" + result)  # noqa: B023
-        assert s.node.output.total == 0
-
-
-async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone() -> None:
-    with stage(MemoryStore()) as s:
-        slow, gone = deaf(s, reads=MIB - 1), deaf(s)
-        slow.connection.send(b"a" * MIB)
-        gone.connection.send(b"b" * MIB)
-        await s.until(lambda: len(slow.wire.heard) == MIB - 1)
-        assert s.node.output.total == 2 * MIB
-        gone.vanishes()
-        assert s.node.output.total == MIB
-        slow.wire.take()
-        assert s.node.output.total == 0
-
-
-async def test_over_a_socket_that_died_nothing_waits_for_ever() -> None:
-    with stage(MemoryStore()) as s:
-        guest, other = s.guest(), s.guest()
-        guest.wire.dead = True
-        guest.connection.send(b"x" * MIB)
-        other.connection.send(b"y" * MIB)
-        await s.until(lambda: len(other.wire.heard) == MIB)
-        assert s.node.output.total == 0
+async def test_over_a_socket_that_died_nothing_waits_for_ever(s: Stage) -> None:
+    guest, other = s.guest(), s.guest()
+    guest.wire.dead = True
+    guest.connection.send(b"x" * MIB)
+    other.connection.send(b"y" * MIB)
+    await s.until(lambda: len(other.wire.heard) == MIB)
+    assert s.node.output.total == 0
 
 
 # -- the end of a connection ------------------------------------------------------------------------
 
 
-async def test_whoever_is_hung_up_on_gets_what_was_said_before() -> None:
-    with stage(MemoryStore()) as s:
-        guest = deaf(s)
-        guest.says("bulk " + "x" * MIB, "end")
-        await s.until(lambda: bool(guest.wire.unsent))
-        assert not guest.wire.closed
-        guest.wire.take()
-        await s.until(lambda: guest.wire.closed == "closed")
-        assert guest.heard == "bulk " + "x" * MIB + ";"
+async def test_whoever_is_hung_up_on_gets_what_was_said_before(s: Stage) -> None:
+    guest = deaf(s)
+    guest.says("bulk " + "x" * MIB, "end")
+    await s.until(lambda: bool(guest.wire.unsent))
+    assert not guest.wire.closed
+    guest.wire.take()
+    await s.until(lambda: guest.wire.closed == "closed")
+    assert guest.heard == "bulk " + "x" * MIB + ";"
 
 
-async def test_whoever_says_no_more_gets_what_was_said_before() -> None:
-    with stage(MemoryStore()) as s:
-        guest = deaf(s)
-        assert not guest.connection.eof_received()
-        guest.connection.send(b"x" * MIB)
-        await s.until(lambda: bool(guest.wire.unsent))
-        assert guest.connection.eof_received()
-        guest.wire.take()
-        await s.until(lambda: guest.wire.closed == "closed")
-        assert len(guest.wire.heard) == MIB
+async def test_whoever_says_no_more_gets_what_was_said_before(s: Stage) -> None:
+    guest = deaf(s)
+    assert not guest.connection.eof_received()
+    guest.connection.send(b"x" * MIB)
+    await s.until(lambda: bool(guest.wire.unsent))
+    assert guest.connection.eof_received()
+    guest.wire.take()
+    await s.until(lambda: guest.wire.closed == "closed")
+    assert len(guest.wire.heard) == MIB
 
 
-async def test_a_peer_that_sends_no_more_is_answered_where_its_protocol_has_it_so() -> None:
-    with stage(MemoryStore()) as s:
-        guest = deaf(s)
-        guest.connection.link.conversation.hears_end = True
-        assert guest.connection.eof_received()
-        await s.until(lambda: guest.connection.link.input_ended)
-        assert guest.wire.closed == ""
+async def test_a_peer_that_sends_no_more_is_answered_where_its_protocol_has_it_so(s: Stage) -> None:
+    guest = deaf(s)
+    guest.connection.link.conversation.hears_end = True
+    assert guest.connection.eof_received()
+    await s.until(lambda: guest.connection.link.input_ended)
+    assert guest.wire.closed == ""
 
 
 @pytest.mark.parametrize("large", [True, False])
-async def test_what_was_not_taken_was_not_heard(large: bool) -> None:
-    with stage(MemoryStore()) as s:
-        guest = deaf(s, reads=3)
-        guest.connection.send(b"x" * (MIB if large else 10))
-        await s.until(lambda: bool(guest.wire.unsent))
-        guest.vanishes()
-        assert guest.talk.hung_up == [True]
+async def test_what_was_not_taken_was_not_heard(s: Stage, large: bool) -> None:
+    guest = deaf(s, reads=3)
+    guest.connection.send(b"x" * (MIB if large else 10))
+    await s.until(lambda: bool(guest.wire.unsent))
+    guest.vanishes()
+    assert guest.talk.hung_up == [True]
 
 
 # -- bounds of one connection -----------------------------------------------------------------------
 
 
 async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> None:
-    with stage(MemoryStore(), output_soft_bytes=10) as s:
+    with Stage(MemoryStore(), output_soft_bytes=10) as s:
         guest = deaf(s)
         for count in (1, 2, 3):
             guest.says("ping")
@@ -167,7 +157,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> Non
 
 
 async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
-    with stage(MemoryStore(), output_soft_bytes=500, output_hard_bytes=1_000) as s:
+    with Stage(MemoryStore(), output_soft_bytes=500, output_hard_bytes=1_000) as s:
         time = Time(s.node.output)
         guest = deaf(s)
         guest.connection.send(b"first")
@@ -186,7 +176,7 @@ async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
 
 
 async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does_not_read() -> None:
-    with stage(MemoryStore(), output_soft_bytes=10) as s:
+    with Stage(MemoryStore(), output_soft_bytes=10) as s:
         guest = deaf(s)
         guest.talk.drops = True
         guest.says("ping")
@@ -220,7 +210,7 @@ def closed(guests: list[Guest]) -> list[str]:
 
 
 async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longest() -> None:
-    with stage(MemoryStore(), output_bytes=MIB) as s:
+    with Stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[MIB // 2] * 3)
         output = s.node.output
         time = Time(output)
@@ -238,7 +228,7 @@ async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longe
 
 
 async def test_when_there_is_three_times_too_much_there_is_little_patience() -> None:
-    with stage(MemoryStore(), output_bytes=MIB) as s:
+    with Stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[450_000] * 6)
         s.node.output.look(False)
         assert closed(guests) == [""] * 6
@@ -248,7 +238,7 @@ async def test_when_there_is_three_times_too_much_there_is_little_patience() -> 
 
 
 async def test_one_message_may_pass_however_large() -> None:
-    with stage(MemoryStore(), output_bytes=MIB, output_hard_bytes=9 * MIB) as s:
+    with Stage(MemoryStore(), output_bytes=MIB, output_hard_bytes=9 * MIB) as s:
         guests = await stuffed(s, 8 * MIB, MIB // 8)
         output = s.node.output
         Time(output).now += STALL_MS
@@ -260,7 +250,7 @@ async def test_one_message_may_pass_however_large() -> None:
 
 
 async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
-    with stage(MemoryStore(), output_bytes=MIB) as s:
+    with Stage(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, MIB, MIB // 2, MIB // 4)
         time = Time(s.node.output)
         for _ in range(3):
@@ -271,12 +261,11 @@ async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
         assert closed(guests) == ["", "aborted", ""]
 
 
-async def test_whoever_is_hung_up_on_and_takes_nothing_is_not_waited_for_long() -> None:
-    with stage(MemoryStore()) as s:
-        guests = await stuffed(s, 10, 10)
-        time = Time(s.node.output)
-        guests[1].connection.link.close()
-        await s.turns()
-        time.now += STALL_MS
-        s.node.output.look(False)
-        assert closed(guests) == ["", "aborted"]
+async def test_whoever_is_hung_up_on_and_takes_nothing_is_not_waited_for_long(s: Stage) -> None:
+    guests = await stuffed(s, 10, 10)
+    time = Time(s.node.output)
+    guests[1].connection.link.close()
+    await s.turns()
+    time.now += STALL_MS
+    s.node.output.look(False)
+    assert closed(guests) == ["", "aborted"]

@@ -1,7 +1,5 @@
 """What may be set about Periodic, and where."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.node.config import load

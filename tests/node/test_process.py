@@ -1,7 +1,5 @@
 """What a process needs before anything else: its first three descriptors."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Certificates that are read again while the server runs, and signals that come too early."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil
@@ -17,7 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from franca.node import listeners
 from franca.node.settings import ConfigError, Settings, Tls
 from franca.values import Address
-from tests.node.fixtures import Stage, stage
+from tests.node.fixtures import Stage
 from tests.support.server import HOST
 from tests.support.tls import Secured, secured
 
@@ -36,7 +34,7 @@ async def opened(s: Stage, tls: Secured) -> listeners.Listeners:
 async def answer(doors: listeners.Listeners, client: ssl.SSLContext) -> bytes:
     port = int(doors.addresses[0][1].rpartition(":")[2])
     reader, writer = await asyncio.open_connection(HOST, port, ssl=client)
-    writer.write(b"ping")
+    writer.write(b"ping\n")
     said = await reader.readuntil(b";")
     writer.close()
     return said
@@ -45,7 +43,7 @@ async def answer(doors: listeners.Listeners, client: ssl.SSLContext) -> bytes:
 async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     old, new = secured(tmp_path), secured(tmp_path / "new")
-    with stage(quick=True) as s:
+    with Stage(quick=True) as s:
         doors = await opened(s, old)
         assert await answer(doors, old.client) == b"pong;"
         shutil.copy(new.certificate, old.certificate)
@@ -92,7 +90,7 @@ async def test_what_cannot_be_used_for_tls_is_a_wrong_setting_and_waits_for_nobo
     tmp_path: Path, spoil: Callable[[Secured], None], named: str, reason: str
 ) -> None:
     tls = secured(tmp_path)
-    with stage(quick=True) as s:
+    with Stage(quick=True) as s:
         doors = await opened(s, tls)
         spoil(tls)
         doors.reload()

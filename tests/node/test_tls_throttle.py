@@ -1,7 +1,5 @@
 """What TLS takes in a pass, and what a peer may send that says nothing."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

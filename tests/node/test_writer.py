@@ -1,7 +1,5 @@
 """The event loop lets the writer's thread have the interpreter, however busy it is."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 
@@ -9,7 +7,7 @@ import pytest
 
 from franca.node import writer
 from franca.node.writer import GIVE_WAY_EVERY_S, GIVE_WAY_S, Writer
-from tests.node.fixtures import SlowStore, stage
+from tests.node.fixtures import SlowStore, Stage
 
 
 class Time:
@@ -24,7 +22,7 @@ class Time:
 
 async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time(monkeypatch)
-    with stage() as s:
+    with Stage() as s:
         disk = Writer(SlowStore(), s.node, asyncio.get_running_loop())
         disk.commit()
         disk.give_way()
@@ -41,7 +39,7 @@ async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.Monke
 async def test_turns_give_way_while_the_writer_works(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
     monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
-    with stage() as s:
+    with Stage() as s:
         other = s.guest()
         await other.asks("ping", hears="pong;")
         assert not given

@@ -1,7 +1,5 @@
 """The zone whose clocks are meant."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

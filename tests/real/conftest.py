@@ -1,7 +1,5 @@
 """The servers and programs of each test, which end with it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,9 +7,11 @@ from pathlib import Path
 import pytest
 import trustme
 
+from franca.node.settings import LISTENERS
 from tests.real.emq import Broker, Client, EmqStage
 from tests.real.kit import Stage
 from tests.support.server import Server
+from tests.support.shared import emptied
 
 
 @pytest.fixture
@@ -25,9 +25,18 @@ def stage(tmp_path: Path, stack: ExitStack) -> Stage:
     return Stage(tmp_path, stack)
 
 
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("server")
+    unix = ("--eventmq", f"ipc://{folder}/emq.sock")
+    with Server(folder / "data", speaks=tuple(LISTENERS), extra_args=unix) as server:
+        yield server
+
+
 @pytest.fixture
-def server(stage: Stage) -> Server:
-    return stage.server()
+def server(request: pytest.FixtureRequest, shared_server: Server) -> Iterator[Server]:
+    """A server of every protocol."""
+    yield from emptied(shared_server, request.session)
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ into a folder of its own, and run unchanged. With `FRANCA_TEST_EMQ_ROUTER=1` the
 against the package's own daemons; `ORIGINAL` is for what they are known to do otherwise.
 """
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -19,8 +17,9 @@ from typing import Any
 import pytest
 
 from tests.real.fetched import pip
-from tests.real.kit import Original, P, Program, Programs, eventually
+from tests.real.kit import Original, P, Program, Programs
 from tests.support.server import HOST, ROOT, Server, free_port
+from tests.support.shared import eventually
 
 ORIGINAL = os.environ.get("FRANCA_TEST_EMQ_ROUTER") == "1"
 PACKAGES = (

@@ -3,8 +3,6 @@
 What cannot be had is a skip that says so, and a failure in CI.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import hashlib

@@ -5,8 +5,6 @@ output: `ready`, `started`, `ran`, `stopped`, or the answer to a call. Nothing h
 fixed time: everything is awaited, up to a deadline that only a broken server reaches.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os
@@ -14,8 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -24,35 +21,20 @@ from urllib.parse import quote
 import faktory
 import pyfaktory
 import pytest
-import trustme
 
 from tests.real.fetched import node
 from tests.support.faktory import Faktory, JobDict
 from tests.support.scoped import Scoped
 from tests.support.server import HOST, ROOT, Server, listens
-from tests.support.tls import secured
+from tests.support.shared import DEADLINE_S, eventually
 
 REAL = Path(__file__).parent
-DEADLINE_S = 30.0
 PYTHON_KINDS = ("pyfaktory", "faktory")
 NODE_KINDS = ("faktory-worker", "faktory-client")
 KINDS = PYTHON_KINDS + NODE_KINDS
 """The four client libraries, by the names under which they are published."""
 
-_POLL_S = 0.02
 _TAIL_CHARS = 4_000
-T = TypeVar("T")
-
-
-def eventually(look: Callable[[], T | None], what: str) -> T:
-    """The first answer of `look` that is neither None nor False."""
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        found = look()
-        if found is not None and found is not False:
-            return found
-        assert time.monotonic() < deadline, f"never seen: {what}"
-        time.sleep(_POLL_S)
 
 
 def compare(path: Path, found: str) -> None:
@@ -67,10 +49,6 @@ def compare(path: Path, found: str) -> None:
 
 
 # -- programs --------------------------------------------------------------------------------------
-
-
-class ProgramFailed(AssertionError):
-    """A program ended, or said nothing, where the test needed its word."""
 
 
 class CallRefused(Exception):
@@ -106,7 +84,7 @@ class Program(Scoped):
             told = found()
             if told is None:
                 code = self.process.poll()
-                raise ProgramFailed(f"no {event!r}, exit code {code}\n{self.stderr()}")
+                raise AssertionError(f"no {event!r}, exit code {code}\n{self.stderr()}")
             self._told.remove(told)
         return told
 
@@ -144,7 +122,7 @@ class Program(Scoped):
         try:
             return self.process.wait(DEADLINE_S)
         except subprocess.TimeoutExpired:
-            raise ProgramFailed(f"did not end\n{self.stderr()}") from None
+            raise AssertionError(f"did not end\n{self.stderr()}") from None
 
     def stderr(self) -> str:
         """The last of what it wrote for people."""
@@ -209,10 +187,6 @@ class Programs:
         program.said("ready")
         return program
 
-    def certificate(self, ca: trustme.CA) -> list[str]:
-        """The flags of a server with a certificate of this authority, from `ca`, `cert` and `key.pem`."""
-        return list(secured(self.folder, ca).flags)
-
 
 # -- servers ---------------------------------------------------------------------------------------
 
@@ -239,8 +213,13 @@ class Original(Scoped):
                 subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
                 for argv in self._commands
             ]
-        eventually(lambda: all(map(listens, self._ports)), f"{self._commands[0][0]} listens")
+        eventually(self._has_started, f"{self._commands[0][0]} listens")
         return self
+
+    def _has_started(self) -> bool:
+        ended = [process.args for process in self._processes if process.poll() is not None]
+        assert not ended, f"ended at the start: {ended}"
+        return all(map(listens, self._ports))
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -342,16 +321,19 @@ class Stage(Programs):
         """A client of one of the Node libraries, to be told what to do with `call`."""
         return self.ready(Program, f"node/{kind}.js", {"url": address, **spec})
 
-    def push(self, kind: str, address: str, jid: str, jobtype: str, *args: object) -> None:
+    def push(
+        self, kind: str, address: str, jid: str, jobtype: str, *args: object, **fields: object
+    ) -> None:
         """Push a job into `default` with the library of that name, in its own words."""
         if kind == "pyfaktory":
             with pyfaktory.Client(faktory_url=address, role="producer") as producer:
-                job = pyfaktory.Job(jid=jid, jobtype=jobtype, args=list(args))
+                job = pyfaktory.Job(jid=jid, jobtype=jobtype, args=list(args), **fields)
                 assert pyfaktory.Producer(producer).push(job)
         elif kind == "faktory":
             with faktory.connection(address) as connection:
-                assert connection.queue(jobtype, args=list(args), jid=jid)
+                assert connection.queue(jobtype, args=list(args), jid=jid, **fields)
         else:
             client = self.client(kind, address)
             client.call("connect")
-            assert client.call("push", {"jid": jid, "jobtype": jobtype, "args": args}) == jid
+            job = {"jid": jid, "jobtype": jobtype, "args": args, **fields}
+            assert client.call("push", job) == jid

@@ -4,8 +4,6 @@ What a side said is noted before it is passed on, so the notes of one connection
 that could not have been otherwise: an answer never stands before what it answers.
 """
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable

@@ -1,11 +1,16 @@
-"""beanstalkd's own server and clients, unmodified, against this one."""
+"""beanstalkd's own server and clients, unmodified, against this one.
 
-from __future__ import annotations
+Each line of `beanstalkd_script.txt` is a connection and a command. `\\n` stands for CRLF, so that a
+body may follow; `x300` for 300 bytes. A command that is not answered at once begins with `~`; a line
+`a <` reads that answer later.
+"""
 
+import re
 import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 
@@ -13,13 +18,28 @@ import greenstalk
 import pystalk
 import pytest
 
-from tests.real.beanstalkd_script import play, play_both
-from tests.real.kit import eventually
+from tests.support.beanstalkd import Beanstalkd, Reply
 from tests.support.faktory import Faktory
 from tests.support.faktory import job as faktory_job
 from tests.support.server import HOST, Server, free_port, listens
+from tests.support.shared import eventually
 
 BEANSTALKD = shutil.which("beanstalkd")
+SCRIPT = Path(__file__).with_name("beanstalkd_script.txt").read_text()
+RANDOM = {
+    "put {pri} {delay} 100 4\r\nwork": 8, "reserve-with-timeout 0": 8, "delete {job}": 5, "release {job} {pri} {delay}": 4,
+    "bury {job} {pri}": 4, "touch {job}": 1, "watch {tube}": 2, "ignore {tube}": 2, "use {tube}": 2, "kick {few}": 2,
+    "kick-job {job}": 2, "peek {job}": 2, "peek-ready": 2, "peek-buried": 2, "stats-job {job}": 3, "stats-tube {tube}": 2,
+    "list-tubes-watched": 1, "pause-tube {tube} {pause}": 0.3, "reserve-job {job}": 3, "stats": 0.5,
+}  # fmt: skip
+"""Commands, and how often each is said."""
+
+_UNEQUAL = re.compile(
+    rb"(?m)^(pid|uptime|version|id|hostname|total-connections|rusage-utime|rusage-stime|age|time-left|pause-time-left"
+    rb"): .*(?=\n)"
+)
+_UNEQUAL_OF_JOB = re.compile(rb"(?m)^(age|time-left): .*(?=\n)")
+_LONG = re.compile(r"x([0-9]+)$")
 
 
 @pytest.fixture
@@ -40,6 +60,61 @@ def original() -> Iterator[int]:
             yield port
         finally:
             process.kill()
+
+
+def reply(peer: Beanstalkd) -> Reply | None:
+    """The next reply, without what two servers may say differently; None at the end."""
+    try:
+        found = peer.read()
+    except ConnectionResetError:
+        return None
+    if found.words[0] != b"OK":
+        return found
+    unequal = _UNEQUAL_OF_JOB if b"\ntube: " in found.data else _UNEQUAL
+    return Reply((b"OK",), unequal.sub(rb"\1: *", found.data))
+
+
+def play(port: int) -> list[tuple[str, Reply | None]]:
+    """Every command of the script with its reply."""
+    peers: dict[str, Beanstalkd] = {}
+    heard = []
+    with ExitStack() as stack:
+        for line in SCRIPT.strip().splitlines():
+            who, _, text = line.lstrip("~").partition(" ")
+            if who not in peers:
+                peers[who] = stack.enter_context(Beanstalkd(port))
+            if text != "<":
+                text = _LONG.sub(lambda match: "x" * int(match[1]), text)
+                said = text.replace(r"\n", "\r\n").replace(r"\t", "\t")
+                peers[who].send_bytes(said.encode() + b"\r\n")
+            if not line.startswith("~"):
+                heard.append((line, reply(peers[who])))
+    return heard
+
+
+def play_both(ports: tuple[int, int], rng: Random, count: int) -> list[tuple[object, ...]]:
+    """Say the same random commands to two servers; those that are answered differently."""
+    unlike: list[tuple[object, ...]] = []
+    last = 0
+    with ExitStack() as stack:
+        peers = {who: [stack.enter_context(Beanstalkd(port)) for port in ports] for who in "abc"}
+        for number in range(count):
+            who = rng.choice("abc")
+            command = rng.choices(list(RANDOM), list(RANDOM.values()))[0].format(
+                pri=rng.choice((0, 1, 5, 1023, 1024, 70_000, 4_294_967_295)),
+                delay=rng.choice((0, 0, 0, 100 + number)),
+                job=rng.randint(max(1, last - 12), last + 1),
+                tube=rng.choice(("default", "t1", "t2", "t3")),
+                few=rng.randint(0, 4),
+                pause=rng.choice((0, 0, 500)),
+            )
+            last += command.startswith("put")
+            for peer in peers[who]:
+                peer.send_bytes(command.encode() + b"\r\n")
+            one, other = map(reply, peers[who])
+            if one != other:
+                unlike.append((number, who, command, one, other))
+    return unlike
 
 
 def test_a_long_script_is_answered_as_the_original_answers_it(

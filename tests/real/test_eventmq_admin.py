@@ -1,7 +1,5 @@
 """What an admin sees and does with the real `emq-cli`."""
 
-from __future__ import annotations
-
 from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqStage, Franca, not_the_original
 
 

@@ -1,7 +1,5 @@
 """Jobs that are submitted in one protocol and run by the real workers of another."""
 
-from __future__ import annotations
-
 from tests.real.emq import JOBS, Broker, Client, EmqStage, Franca, not_the_original
 from tests.real.kit import until_counts
 from tests.support.faktory import Faktory

@@ -1,13 +1,12 @@
 """Jobs of the real EventMQ client, run by the real job manager."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import signal
 
 from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqStage, Franca, not_the_original
-from tests.real.kit import counts, eventually
+from tests.real.kit import counts
+from tests.support.shared import eventually
 
 MANY = 100
 

@@ -1,7 +1,5 @@
 """How the real peers meet the server: heartbeats, names, and files instead of ports."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

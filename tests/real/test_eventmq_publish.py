@@ -1,7 +1,5 @@
 """Publishers and subscribers of the real `eventmq` package."""
 
-from __future__ import annotations
-
 import ast
 import json
 import threading

@@ -1,7 +1,5 @@
 """The server dies or is told to stop, and the real EventMQ peers lose nothing by it."""
 
-from __future__ import annotations
-
 import signal
 import time
 

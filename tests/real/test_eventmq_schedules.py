@@ -1,7 +1,5 @@
 """Schedules of the real EventMQ client: by interval and by cron, kept by the server itself."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

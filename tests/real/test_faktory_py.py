@@ -1,13 +1,7 @@
 """PyPI's `faktory` 1.0.0: it says no version, so it hashes a password once, and never says END."""
 
-from __future__ import annotations
-
-import ssl
-from datetime import UTC, datetime, timedelta
-
 import faktory
 import pytest
-import trustme
 from faktory.exceptions import FaktoryAuthenticationError
 
 from tests.real.kit import Stage, counts, take, until_counts, url
@@ -49,25 +43,7 @@ def test_a_client_connects_by_itself_for_one_job(server: Server) -> None:
     assert take(server.port)["jid"] == "job-one-1"
 
 
-def test_a_big_job_goes_both_ways(stage: Stage, server: Server) -> None:
-    worker = stage.worker("faktory", url(server.port))
-    text = "größer " * 150_000
-    with faktory.connection(url(server.port)) as client:
-        assert client.queue("measure", args=[text], jid="job-big-1")
-    assert worker.ran(1)["job-big-1"][0] == len(text)
-    until_counts(server.port, working=0, total_processed=1)
-
-
 # -- who may come in -------------------------------------------------------------------------------
-
-
-def test_a_password_hashed_once_lets_it_in(stage: Stage) -> None:
-    server = stage.server(password=PASSWORD)
-    address = url(server.port, PASSWORD)
-    worker = stage.worker("faktory", address)
-    with faktory.connection(address) as client:
-        assert client.queue("echo", jid="job-secret")
-    assert list(worker.ran(1)) == ["job-secret"]
 
 
 @pytest.mark.parametrize("password", ["guess", ""])
@@ -82,17 +58,6 @@ def test_an_operator_may_refuse_a_password_that_is_hashed_once(stage: Stage) -> 
     server = stage.server(password=PASSWORD, env=off)
     with pytest.raises(FaktoryAuthenticationError):
         faktory.get_client(url(server.port, PASSWORD)).connect()
-
-
-@pytest.mark.skipif(not hasattr(ssl, "wrap_socket"), reason="it needs what Python 3.12 removed")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_it_speaks_through_tls(stage: Stage, ca: trustme.CA) -> None:
-    server = stage.server(tls=True, args=stage.certificate(ca))
-    address = url(server.port, scheme="tcp+tls")
-    worker = stage.worker("faktory", address)
-    with faktory.connection(address) as client:
-        assert client.queue("echo", jid="job-hidden")
-    assert list(worker.ran(1)) == ["job-hidden"]
 
 
 # -- the worker ------------------------------------------------------------------------------------
@@ -115,16 +80,6 @@ def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(
     worker.terminate()
     worker.said("stopped")
     until_counts(server.port, workers=0)
-
-
-def test_a_job_for_later_waits_for_its_time(stage: Stage, server: Server) -> None:
-    worker = stage.worker("faktory", url(server.port))
-    due = datetime.now(UTC) + timedelta(seconds=1.5)
-    with faktory.connection(url(server.port)) as client:
-        client.queue("echo", jid="job-later", at=due.isoformat())
-    assert counts(server.port)["scheduled"] == 1
-    worker.ran(1)
-    assert datetime.now(UTC) >= due
 
 
 def test_a_worker_that_beats_stays_known(stage: Stage, server: Server) -> None:

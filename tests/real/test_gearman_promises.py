@@ -4,8 +4,6 @@ Each promise is a scene that is played twice: here it holds; and where Debian's 
 seen to break there, so that the scene is known to show what it says.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -24,12 +22,6 @@ SOON_S = 2.0
 
 
 Stage = Server | Gearmand
-
-
-@pytest.fixture
-def franca(tmp_path: Path) -> Iterator[Stage]:
-    with Server(tmp_path / "data", speaks=("gearman",)) as server:
-        yield server
 
 
 @pytest.fixture
@@ -55,6 +47,12 @@ def promise(scene: Scene) -> Scene:
 
 def peer(stage: Stage) -> Gearman:
     return Gearman(stage.ports["gearman"], timeout=SOON_S)
+
+
+def grabbed(worker: Gearman) -> Work:
+    work = worker.grab()
+    assert work is not None
+    return work
 
 
 def drained(stage: Stage, function: str = "f", kind: Type = Type.GRAB_JOB_ALL) -> list[Work]:
@@ -99,15 +97,12 @@ def a_job_with_an_empty_workload_survives_a_crash_and_so_does_the_server(stage: 
 
 
 @promise
-def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(
-    stage: Stage,
-) -> None:
+def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(stage: Stage) -> None:
     with peer(stage) as client, peer(stage) as worker:
         client.submit("f", b"done before", b"a")
         handle = client.submit("f", b"x", b"b")
         worker.can_do("f")
-        first = worker.grab()
-        assert first is not None
+        first = grabbed(worker)
         worker.complete(first.handle)
         assert not worker.echo()
         assert worker.grab() is not None
@@ -169,8 +164,7 @@ def a_worker_that_takes_no_more_jobs_may_finish_what_it_has(stage: Stage) -> Non
         with peer(stage) as client, peer(stage) as worker:
             client.submit("f", b"x", bytes([goodbye[0] + 64]))
             worker.can_do("f")
-            work = worker.grab()
-            assert work is not None
+            work = grabbed(worker)
             worker.send(goodbye[0], *goodbye[1:])
             worker.complete(work.handle)
             assert not worker.echo()
@@ -182,8 +176,7 @@ def a_failure_after_an_exception_is_no_error(stage: Stage) -> None:
     with peer(stage) as client, peer(stage) as worker:
         client.submit("f", b"x", b"u")
         worker.can_do("f")
-        work = worker.grab()
-        assert work is not None
+        work = grabbed(worker)
         worker.send(Type.WORK_EXCEPTION, work.handle, b"died")
         worker.fail(work.handle)
         assert worker.echo() == []
@@ -214,8 +207,7 @@ def who_was_woken_in_vain_is_woken_again(stage: Stage) -> None:
         assert not worker.echo()
         client.submit("f", b"x", b"u")
         worker.wait_for(Type.NOOP)
-        work = quick.grab()
-        assert work is not None
+        work = grabbed(quick)
         quick.complete(work.handle)
         worker.send(Type.PRE_SLEEP)
         assert not worker.echo()
@@ -253,8 +245,7 @@ def a_client_that_knows_no_exceptions_hears_that_its_job_failed(stage: Stage) ->
     with peer(stage) as client, peer(stage) as worker:
         handle = client.submit("f", b"x", b"u", Type.SUBMIT_JOB)
         worker.can_do("f")
-        work = worker.grab()
-        assert work is not None
+        work = grabbed(worker)
         worker.send(Type.WORK_EXCEPTION, work.handle, b"died")
         assert client.wait_for(Type.WORK_FAIL).body == handle
 
@@ -268,8 +259,7 @@ def who_joins_a_job_that_was_abandoned_gets_its_result(stage: Stage) -> None:
         handle = client.submit("f", b"x", b"u", Type.SUBMIT_JOB)
         with peer(stage) as worker:
             worker.can_do("f")
-            work = worker.grab()
-            assert work is not None
+            work = grabbed(worker)
             worker.complete(work.handle, b"result")
             assert client.result(handle).data == b"result"
 
@@ -301,8 +291,8 @@ def a_moment_that_no_calendar_knows_is_answered(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", list(SCENES))
-def test_it_is_kept_here(name: str, franca: Stage) -> None:
-    SCENES[name](franca)
+def test_it_is_kept_here(name: str, server: Server) -> None:
+    SCENES[name](server)
 
 
 @pytest.mark.parametrize("name", list(SCENES))

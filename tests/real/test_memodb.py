@@ -1,14 +1,12 @@
 """Real NNG peers as people write them (`pynng`, with `cbor2` for the headers) against a real server."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import io
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +15,13 @@ import pynng
 import pytest
 import trustme
 
-from tests.real.kit import Stage, TlsServer, eventually
+from tests.real.kit import TlsServer
 from tests.real.relay import SERVER, Relay, Side, Tape
 from tests.support.memodb import MemoDB
 from tests.support.scoped import Scoped
 from tests.support.server import HOST, Server
+from tests.support.shared import eventually
+from tests.support.tls import secured
 
 VERSION = "memo01"
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
@@ -205,14 +205,10 @@ QUICK = {"FRANCA_MEMODB__HEARTBEAT_MS": "300", "FRANCA_MEMODB__START_MS": "300"}
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Server:
-    return Server(tmp_path / "data", speaks=("memodb",))
-
-
-@pytest.fixture
-def quick(tmp_path: Path) -> Server:
+def quick(tmp_path: Path) -> Iterator[Server]:
     """A server that is soon out of patience."""
-    return Server(tmp_path / "data", speaks=("memodb",), env=QUICK)
+    with Server(tmp_path / "data", speaks=("memodb",), env=QUICK) as server:
+        yield server
 
 
 # -- what is served -----------------------------------------------------------------------------
@@ -224,7 +220,6 @@ def test_a_job_of_any_size_goes_to_a_worker_and_its_result_comes_back(
 ) -> None:
     payload = payload_of(1, size)
     with (
-        server,
         Worker(address(server), ["alive.tv"], backwards) as worker,
         client_of(address(server)) as client,
     ):
@@ -235,7 +230,6 @@ def test_a_job_of_any_size_goes_to_a_worker_and_its_result_comes_back(
 def test_a_peer_of_few_lines_is_served_too(server: Server) -> None:
     """The witness of the proofs, against the server and beside NNG."""
     with (
-        server,
         Worker(address(server), ["echo"], lambda body: body),
         MemoDB(server.ports["memodb"]) as client,
     ):
@@ -272,15 +266,13 @@ def test_ipv6_is_listened_on(tmp_path: Path) -> None:
         assert run(client, "s", b"abc") == b"cba"
 
 
-def test_tls_is_the_same_inside(stage: Stage, ca: trustme.CA, tmp_path: Path) -> None:
+def test_tls_is_the_same_inside(ca: trustme.CA, tmp_path: Path) -> None:
     config = pynng.TLSConfig(
-        pynng.TLSConfig.MODE_CLIENT,
-        server_name="localhost",
-        ca_string=ca.cert_pem.bytes().decode(),
+        pynng.TLSConfig.MODE_CLIENT, server_name="localhost", ca_string=ca.cert_pem.bytes().decode()
     )
     data = tmp_path / "data"
     with (
-        TlsServer(data, speaks=("memodb",), extra_args=stage.certificate(ca)) as server,
+        TlsServer(data, speaks=("memodb",), extra_args=secured(tmp_path, ca).flags) as server,
         pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as worker,
         pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as client,
     ):
@@ -298,18 +290,21 @@ def test_tls_is_the_same_inside(stage: Stage, ca: trustme.CA, tmp_path: Path) ->
 # -- many ------------------------------------------------------------------------------------------
 
 
+async def on_contexts(
+    server: Server, workers: int, clients: int, size: int, rounds: int
+) -> list[bytes]:
+    """Jobs of this size, all workers on one socket and all clients on another."""
+    with client_of(address(server)) as far, client_of(address(server)) as near:
+        contexts = [far.new_context() for _ in range(workers)]
+        asking = [near.new_context() for _ in range(clients)]
+        return await through(contexts, asking, lambda n: size, rounds)
+
+
 def test_three_hundred_contexts_wait_on_one_socket_and_each_gets_its_own_answer(
     server: Server,
 ) -> None:
-    async def scene() -> None:
-        with client_of(address(server)) as far, client_of(address(server)) as near:
-            workers = [far.new_context() for _ in range(300)]
-            clients = [near.new_context() for _ in range(300)]
-            ran = await through(workers, clients, lambda n: SMALL, rounds=3)
-            assert len(ran) == len(set(ran)) == 900
-
-    with server:
-        asyncio.run(scene())
+    ran = asyncio.run(on_contexts(server, 300, 300, SMALL, rounds=3))
+    assert len(ran) == len(set(ran)) == 900
 
 
 def test_three_hundred_requests_wait_on_one_socket_until_a_worker_comes(server: Server) -> None:
@@ -326,8 +321,7 @@ def test_three_hundred_requests_wait_on_one_socket_until_a_worker_comes(server: 
             assert answers == [backwards(b"%d" % n) for n in range(300)]
             await stop([serving])
 
-    with server:
-        asyncio.run(scene())
+    asyncio.run(scene())
 
 
 def test_two_hundred_clients_and_two_hundred_workers_on_their_own_sockets(server: Server) -> None:
@@ -342,23 +336,13 @@ def test_two_hundred_clients_and_two_hundred_workers_on_their_own_sockets(server
             for one in sockets:
                 one.close()
 
-    with server:
-        asyncio.run(scene())
+    asyncio.run(scene())
 
 
 def test_large_jobs_of_many_contexts_pass_through_two_connections(server: Server) -> None:
     """More of them at once than either connection could hold unsent."""
-
-    async def scene() -> None:
-        with client_of(address(server)) as far, client_of(address(server)) as near:
-            workers = [far.new_context() for _ in range(8)]
-            clients = [near.new_context() for _ in range(12)]
-            ran = await through(workers, clients, lambda n: LARGE, rounds=1)
-            assert len(ran) == 12
-
-    with server:
-        asyncio.run(scene())
-        assert server.running
+    assert len(asyncio.run(on_contexts(server, 8, 12, LARGE, rounds=1))) == 12
+    assert server.running
 
 
 # -- the same request again --------------------------------------------------------------------
@@ -367,7 +351,6 @@ def test_large_jobs_of_many_contexts_pass_through_two_connections(server: Server
 def test_a_request_that_nng_sends_again_is_run_once(server: Server) -> None:
     gate = Gate()
     with (
-        server,
         Worker(address(server), ["s"], gate) as worker,
         Worker(address(server), ["s"], backwards) as other,
         client_of(address(server), resend_time=200) as client,
@@ -386,7 +369,6 @@ def test_a_request_that_nng_sends_again_is_run_once(server: Server) -> None:
 def test_a_request_that_comes_again_over_a_new_connection_joins_its_job(server: Server) -> None:
     gate = Gate()
     with (
-        server,
         Cable(server.ports["memodb"]) as cable,
         Worker(address(server), ["s"], gate) as worker,
         client_of(f"tcp://{HOST}:{cable.port}") as client,
@@ -402,7 +384,6 @@ def test_a_request_that_comes_again_over_a_new_connection_joins_its_job(server: 
 
 def test_a_reply_that_was_lost_on_the_way_is_given_again(server: Server) -> None:
     with (
-        server,
         Cable(server.ports["memodb"]) as cable,
         Worker(address(server), ["s"], backwards) as worker,
         client_of(f"tcp://{HOST}:{cable.port}") as client,
@@ -424,7 +405,6 @@ def test_a_reply_that_was_lost_on_the_way_is_given_again(server: Server) -> None
 def test_a_job_whose_worker_is_lost_goes_to_another_at_once(server: Server) -> None:
     gate = Gate()
     with (
-        server,
         client_of(address(server)) as client,
         Cable(server.ports["memodb"]) as cable,
         Worker(f"tcp://{HOST}:{cable.port}", ["s"], gate),
@@ -442,7 +422,6 @@ def test_a_job_whose_worker_is_lost_goes_to_another_at_once(server: Server) -> N
 def test_a_worker_whose_connection_broke_goes_on_with_its_id(server: Server) -> None:
     gate = Gate()
     with (
-        server,
         client_of(address(server)) as client,
         Cable(server.ports["memodb"]) as cable,
         Worker(f"tcp://{HOST}:{cable.port}", ["s"], gate) as worker,
@@ -459,7 +438,7 @@ def test_a_worker_whose_connection_broke_goes_on_with_its_id(server: Server) -> 
 
 
 def test_a_service_that_nobody_offers_drops_its_client_until_somebody_does(quick: Server) -> None:
-    with quick, client_of(address(quick)) as client:
+    with client_of(address(quick)) as client:
         drops: list[int] = []
         client.add_post_pipe_remove_cb(lambda pipe: drops.append(1))
         client.send(encode(JOB, b"", "late", 20_000, payload=b"work"))
@@ -470,7 +449,7 @@ def test_a_service_that_nobody_offers_drops_its_client_until_somebody_does(quick
 
 
 def test_where_contexts_share_a_socket_nobody_is_dropped_for_another(quick: Server) -> None:
-    with quick, client_of(address(quick)) as client:
+    with client_of(address(quick)) as client:
         drops: list[int] = []
         client.add_post_pipe_remove_cb(lambda pipe: drops.append(1))
         waiting = [client.new_context() for _ in range(2)]
@@ -486,11 +465,7 @@ def test_a_worker_over_the_jobs_time_is_taken_for_gone_and_nngs_retry_finds_anot
     server: Server,
 ) -> None:
     gate = Gate()
-    with (
-        server,
-        client_of(address(server)) as client,
-        Worker(address(server), ["s"], gate) as slow,
-    ):
+    with client_of(address(server)) as client, Worker(address(server), ["s"], gate) as slow:
         client.send(encode(JOB, b"", "s", 500, payload=b"work"))
         assert gate.entered.wait(10)
         with Worker(address(server), ["s"], backwards) as other:
@@ -504,7 +479,7 @@ def test_a_worker_over_the_jobs_time_is_taken_for_gone_and_nngs_retry_finds_anot
 
 
 def test_a_worker_that_is_leaving_is_let_go_with_its_result(server: Server) -> None:
-    with server, client_of(address(server)) as client, client_of(address(server)) as worker:
+    with client_of(address(server)) as client, client_of(address(server)) as worker:
         worker.send(encode(READY, b"", ["s"]))
         client.send(encode(JOB, b"", "s", 5_000, payload=b"work"))
         header, _ = decode(worker.recv())
@@ -515,11 +490,7 @@ def test_a_worker_that_is_leaving_is_let_go_with_its_result(server: Server) -> N
 
 
 def test_a_worker_that_waits_is_asked_for_signs_of_life(quick: Server) -> None:
-    with (
-        quick,
-        Worker(address(quick), ["s"], backwards) as worker,
-        client_of(address(quick)) as client,
-    ):
+    with Worker(address(quick), ["s"], backwards) as worker, client_of(address(quick)) as client:
         eventually(lambda: worker.beats >= 3, "a worker that beats")
         assert run(client, "s", b"work") == b"krow"
 
@@ -530,7 +501,6 @@ def test_a_worker_that_waits_is_asked_for_signs_of_life(quick: Server) -> None:
 def test_workers_and_a_waiting_client_find_the_server_again_after_kill_9(server: Server) -> None:
     gate = Gate()
     with (
-        server,
         Worker(address(server), ["s"], gate) as busy,
         Worker(address(server), ["t"], backwards) as idle,
         client_of(address(server)) as client,
@@ -550,11 +520,7 @@ def test_workers_and_a_waiting_client_find_the_server_again_after_kill_9(server:
 
 def test_a_server_that_is_told_to_stop_lets_running_jobs_end(server: Server) -> None:
     gate = Gate()
-    with (
-        server,
-        Worker(address(server), ["s"], gate),
-        client_of(address(server)) as client,
-    ):
+    with Worker(address(server), ["s"], gate), client_of(address(server)) as client:
         gate.hold(client, b"work")
         stopping = threading.Thread(target=server.terminate)
         stopping.start()

@@ -1,11 +1,7 @@
 """npm's `faktory-worker` 4.7.1 and `faktory-client` 0.6.1."""
 
-from __future__ import annotations
-
-import hashlib
 import json
 import re
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +10,7 @@ import trustme
 from tests.real.fetched import NODE
 from tests.real.kit import NODE_KINDS, CallRefused, Stage, counts, take, until_counts, url
 from tests.support.server import Server
+from tests.support.tls import secured
 
 PASSWORD = "sesame 123 %/@"
 LATER = "2099-01-01T00:00:00Z"
@@ -98,17 +95,6 @@ def test_a_password_opens_and_a_wrong_one_does_not(stage: Stage, kind: str) -> N
         stranger.call("connect")
 
 
-@pytest.mark.parametrize("kind", NODE_KINDS)
-def test_a_big_job_goes_both_ways(stage: Stage, kind: str, server: Server) -> None:
-    worker = stage.worker(kind, url(server.port))
-    client = stage.client(kind, url(server.port))
-    client.call("connect")
-    text = "größer " * 300_000
-    client.call("push", work_unit("job-big-1", "measure", text))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    assert worker.ran(1) == {"job-big-1": [len(text), digest]}
-
-
 # -- faktory-worker --------------------------------------------------------------------------------
 
 
@@ -139,16 +125,6 @@ def test_a_job_keeps_its_fields(stage: Stage, server: Server) -> None:
         "jid": "job-fields", "jobtype": "echo", "args": [], "queue": "mail",
         "reserve_for": 90, "retry": -1, "custom": custom,
     }  # fmt: skip
-
-
-def test_a_job_for_later_waits_for_its_time(stage: Stage, server: Server) -> None:
-    worker = stage.worker("faktory-worker", url(server.port))
-    client = stage.client("faktory-worker", url(server.port))
-    due = datetime.now(UTC) + timedelta(seconds=1.5)
-    client.call("push", work_unit("job-later", at=due.isoformat()))
-    assert client.call("info")["faktory"]["tasks"]["Scheduled"]["size"] == 1
-    worker.ran(1)
-    assert datetime.now(UTC) >= due
 
 
 def test_mutations_choose_by_type_by_jid_and_by_pattern(stage: Stage, server: Server) -> None:
@@ -198,7 +174,7 @@ def test_queues_are_paused_resumed_and_removed(stage: Stage, server: Server) -> 
 
 
 def test_it_verifies_the_servers_certificate(stage: Stage, ca: trustme.CA) -> None:
-    server = stage.server(tls=True, args=stage.certificate(ca))
+    server = stage.server(tls=True, args=secured(stage.folder, ca).flags)
     trusting = {"ca": ca.cert_pem.bytes().decode()}
     worker = stage.worker("faktory-worker", url(server.port), tlsOptions=trusting)
     client = stage.client("faktory-worker", url(server.port), tlsOptions=trusting)

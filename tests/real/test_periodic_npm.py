@@ -1,9 +1,6 @@
 """npm's `node-periodic` 0.1.0, 0.1.2 and 1.4.0, unchanged, on a listener as it is by default."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -15,12 +12,6 @@ from tests.support.server import Server
 FOLDER = NODE / "periodic"
 VERSIONS = ["0.1.0", "0.1.2", "1.4.0"]
 Peers = Callable[[], Program]
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with Server(tmp_path / "data", speaks=("periodic",)) as running:
-        yield running
 
 
 @pytest.fixture(params=VERSIONS)

@@ -1,12 +1,9 @@
 """A real server that speaks Periodic: sockets, options, rights that change, storms, kills."""
 
-from __future__ import annotations
-
 import os
 import socket
 import stat
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,15 +11,7 @@ import pytest
 from tests.support import periodic as p
 from tests.support.periodic import CRC, DOC, WORKER, Periodic, PeriodicError
 from tests.support.server import HOST, Server, free_port
-
-DEADLINE_S = 20.0
-
-
-def eventually(look: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not look():
-        assert time.monotonic() < deadline, f"never: {what}"
-        time.sleep(0.05)
+from tests.support.shared import eventually
 
 
 def speaking(tmp_path: Path, *args: str, **env: str) -> Server:
@@ -30,31 +19,30 @@ def speaking(tmp_path: Path, *args: str, **env: str) -> Server:
 
 
 @pytest.mark.parametrize("dialect", [CRC, DOC])
-def test_a_job_over_every_kind_of_kill(tmp_path: Path, dialect: str) -> None:
-    with speaking(tmp_path) as server:
-        port = server.ports["periodic"]
+def test_a_job_over_every_kind_of_kill(server: Server, dialect: str) -> None:
+    port = server.ports["periodic"]
+    with Periodic(port, dialect=dialect) as client:
+        client.submit("f", "waits", b"1")
+        client.submit("f", "runs", b"old")
+        client.submit("f", "later", b"3", at=int(time.time()) + 2)
+    with Periodic(port, role=WORKER, dialect=dialect) as worker:
+        worker.can_do("f")
+        jobs = [worker.grab(), worker.grab()]
+        assert {job.name for job in jobs} == {"waits", "runs"}
         with Periodic(port, dialect=dialect) as client:
-            client.submit("f", "waits", b"1")
-            client.submit("f", "runs", b"old")
-            client.submit("f", "later", b"3", at=int(time.time()) + 2)
-        with Periodic(port, role=WORKER, dialect=dialect) as worker:
-            worker.can_do("f")
-            jobs = [worker.grab(), worker.grab()]
-            assert {job.name for job in jobs} == {"waits", "runs"}
-            with Periodic(port, dialect=dialect) as client:
-                client.submit("f", "runs", b"new")
-            worker.done(next(job for job in jobs if job.name == "waits"))
-            # The document has no answer to that; this one comes behind it, from the disk.
-            worker.remove("f", "nobody")
-            server.restart()
-        with Periodic(port, role=WORKER, dialect=dialect) as worker:
-            worker.can_do("f")
-            jobs = [worker.grab(), worker.grab()]
-            assert [(job.name, job.workload) for job in jobs] == [("runs", b"new"), ("later", b"3")]
-            for job in jobs:
-                worker.done(job)
-            worker.ping()
-            assert worker.status()["f"][:3] == [1, 0, 0]
+            client.submit("f", "runs", b"new")
+        worker.done(next(job for job in jobs if job.name == "waits"))
+        # The document has no answer to that; this one comes behind it, from the disk.
+        worker.remove("f", "nobody")
+        server.restart()
+    with Periodic(port, role=WORKER, dialect=dialect) as worker:
+        worker.can_do("f")
+        jobs = [worker.grab(), worker.grab()]
+        assert [(job.name, job.workload) for job in jobs] == [("runs", b"new"), ("later", b"3")]
+        for job in jobs:
+            worker.done(job)
+        worker.ping()
+        assert worker.status()["f"][:3] == [1, 0, 0]
 
 
 def test_the_default_socket_lies_in_the_data_directory_and_is_nobody_elses(tmp_path: Path) -> None:
@@ -136,27 +124,25 @@ def test_shutdown_over_the_protocol_stops_the_server(tmp_path: Path) -> None:
         assert client.status()["f"][1] == 1
 
 
-def test_a_thousand_grabs_in_a_second_get_bounded_answers_and_one_job(tmp_path: Path) -> None:
-    with speaking(tmp_path) as server:
-        port = server.ports["periodic"]
-        with Periodic(port, role=WORKER) as worker, Periodic(port) as client:
-            worker.can_do("f")
-            for _ in range(10):
-                worker.send_bytes(worker.message(p.GRAB_JOB, b"", b"slot") * 100)
-                time.sleep(0.1)
-            worker.ping()
-            for number in range(5):
-                client.submit("f", f"n{number}")
-            worker.ping()
-            early = [message.command for message in worker.aside]
-            assert early.count(p.JOB_ASSIGN) == 1
-            assert early.count(p.SUCCESS) <= 2
-            print(f"grab storm: grabs=1000 answers={early.count(p.SUCCESS)} assigned=1")
+def test_a_thousand_grabs_in_a_second_get_bounded_answers_and_one_job(server: Server) -> None:
+    port = server.ports["periodic"]
+    with Periodic(port, role=WORKER) as worker, Periodic(port) as client:
+        worker.can_do("f")
+        for _ in range(10):
+            worker.send_bytes(worker.message(p.GRAB_JOB, b"", b"slot") * 100)
+            time.sleep(0.1)
+        worker.ping()
+        for number in range(5):
+            client.submit("f", f"n{number}")
+        worker.ping()
+        early = [message.command for message in worker.aside]
+        assert early.count(p.JOB_ASSIGN) == 1
+        assert early.count(p.SUCCESS) <= 2
+        print(f"grab storm: grabs=1000 answers={early.count(p.SUCCESS)} assigned=1")
 
 
-def test_http_is_hung_up_on_at_once(tmp_path: Path) -> None:
+def test_http_is_hung_up_on_at_once(server: Server) -> None:
     with (
-        speaking(tmp_path) as server,
         socket.create_connection((HOST, server.ports["periodic"]), timeout=5) as peer,
     ):
         peer.sendall(b"GET / HTTP/1.1\r\n\r\n")

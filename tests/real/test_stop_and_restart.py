@@ -1,7 +1,5 @@
 """The server dies or is told to stop, and the real clients lose nothing by it."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path
@@ -11,13 +9,20 @@ from pyfaktory import Client, Job, Producer
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
-from tests.real.kit import KINDS, Stage, counts, eventually, until_counts, url
+from tests.real.kit import KINDS, Stage, counts, until_counts, url
 from tests.support.server import Server
+from tests.support.shared import eventually
 
 BEFORE_THE_KILL = 300
 PER_BULK = 10
 WID = "worker-1"
 BEAT_S = 0.5
+
+
+@pytest.fixture
+def server(stage: Stage) -> Server:
+    """One whose log says nothing of others."""
+    return stage.server()
 
 
 class Pushing(threading.Thread):

@@ -24,9 +24,10 @@ from pyfaktory import Client, Job, JobFilter, MutateOperation, Producer
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
-from tests.real.kit import PYTHON_KINDS, CallRefused, Program, Stage, compare, eventually, url
+from tests.real.kit import PYTHON_KINDS, CallRefused, Program, Stage, compare, url
 from tests.real.relay import CLIENT, SERVER, Relay, Side, Tape
 from tests.support.server import Server
+from tests.support.shared import eventually
 
 FOLDER = Path(__file__).with_name("transcripts")
 LATER = "2099-01-01T00:00:00Z"
@@ -88,10 +89,7 @@ def test_faktory(stage: Stage, server: Server) -> None:
         client.queue("echo", jid="job-later", at=LATER)
     _worker_act(stage, record, server, "faktory")
     title = "It has no words for INFO, but its connection says what it is told"
-    with (
-        record.act(title, server.port) as proxy,
-        faktory.connection(url(proxy.port)) as client,
-    ):
+    with record.act(title, server.port) as proxy, faktory.connection(url(proxy.port)) as client:
         client.faktory.reply("INFO")
         assert next(client.faktory.get_message()).startswith("{")
     _asked_act(stage, record, server, "faktory")

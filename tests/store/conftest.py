@@ -1,7 +1,5 @@
 """A store in a folder of its own: of SQLite, for those who ask for no other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

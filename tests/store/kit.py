@@ -1,7 +1,5 @@
 """What tests of the stores do over and over: make jobs, write groups, look at what came of them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ Each is written once, as one line of JSON with the name of the thread, to the fi
 what happens before the server listens nothing is written.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

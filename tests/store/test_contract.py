@@ -1,7 +1,5 @@
 """What every store must do, whatever it is made of."""
 
-from __future__ import annotations
-
 import pytest
 
 from franca.core.changes import QueueSetting, Totals
@@ -45,12 +43,7 @@ pytestmark = pytest.mark.parametrize(
 
 def test_a_new_store_holds_nothing(desk: Desk) -> None:
     snapshot = desk.snapshot
-    assert (snapshot.held, snapshot.tail, snapshot.queues, snapshot.schedules) == (
-        [],
-        [],
-        [],
-        [],
-    )
+    assert (snapshot.held, snapshot.tail, snapshot.queues, snapshot.schedules) == ([], [], [], [])
     assert (snapshot.first_waiting, snapshot.known, snapshot.totals) == (None, [], Totals())
 
 
@@ -263,11 +256,7 @@ def test_spared_jobs_of_an_emptied_tail_fare_as_is_said_one_by_one(desk: Desk) -
     failed = [copy(job, state=State.WAITING, run_at=9, failures=1) for job in jobs[2:4]]
     gone = [copy(job, shelf=Shelf.NOWHERE) for job in jobs[4:6]]
     desk.write(
-        emptied_tails=["q"],
-        spared=[1, 2, 3, 4, 5, 6],
-        moved=leased,
-        updated=failed,
-        gone_tail=gone,
+        emptied_tails=["q"], spared=[1, 2, 3, 4, 5, 6], moved=leased, updated=failed, gone_tail=gone
     )
     desk.reopen()
     assert desk.live() == all_fields([*leased, *failed])

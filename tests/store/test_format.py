@@ -1,7 +1,5 @@
 """What is on the disks of others: it may be added to at the end, and never changed."""
 
-from __future__ import annotations
-
 from zlib import crc32
 
 import msgspec

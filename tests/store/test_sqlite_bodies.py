@@ -1,23 +1,12 @@
 """Large bodies lie apart from their jobs in SQLite's store: written once, and read only when they are wanted."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from pathlib import Path
 
 from franca.core.changes import Changes
 from franca.core.model import Job, Shelf, State
-from tests.store.kit import (
-    LARGE,
-    Desk,
-    a_job,
-    all_fields,
-    copy,
-    light_fields,
-    odd_jobs,
-    tailed,
-)
+from tests.store.kit import LARGE, Desk, a_job, all_fields, copy, light_fields, odd_jobs, tailed
 
 
 def bodies_in(desk: Desk) -> list[int]:

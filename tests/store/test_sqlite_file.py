@@ -1,7 +1,5 @@
 """What only SQLite promises: synced commits, one shape of file, nothing left lying about."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess
@@ -241,21 +239,25 @@ def test_what_was_not_written_by_us_is_refused(path: str, damage: str) -> None:
         walk(desk)
 
 
+def lead_twice_to_the_first(desk: Desk, path: str, tree: str) -> None:
+    """Close the store, and let the second entry of a table or an index be its first once more."""
+    db = desk.sqlite._db
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    root = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
+    [(page,)] = db.execute(root, (tree,)).fetchall()
+    desk.close()
+    with open(path, "r+b") as file:
+        pointers_at = (page - 1) * 4096 + 8
+        file.seek(pointers_at)
+        pointers = file.read(6)
+        file.seek(pointers_at)
+        file.write(pointers[:2] + pointers[:2] + pointers[4:])
+
+
 def test_jobs_that_an_index_gives_twice_are_refused(desk: Desk, path: str) -> None:
     """An entry of an index that leads to another row: right row, right checksum, wrong place."""
     desk.write(added=[tailed(n) for n in (1, 2, 3)])
-    db = desk.sqlite._db
-    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    [(root,)] = db.execute(
-        "SELECT rootpage FROM sqlite_schema WHERE name = 'tail_ready'"
-    ).fetchall()
-    desk.close()
-    with open(path, "r+b") as file:
-        start = (root - 1) * 4096
-        file.seek(start + 8)
-        pointers = file.read(6)
-        file.seek(start + 8)
-        file.write(pointers[:2] + pointers[:2] + pointers[4:])
+    lead_twice_to_the_first(desk, path, "tail_ready")
     desk.store = SqliteStore(path)
     desk.reopen()
     with pytest.raises(StoreDamaged, match="twice"):
@@ -288,16 +290,7 @@ def change_behind_an_index(path: str, index: str, job: Job) -> None:
 
 def test_a_row_that_its_table_gives_twice_is_refused(desk: Desk, path: str) -> None:
     desk.write(added=[a_job(n) for n in (1, 2, 3)])
-    db = desk.sqlite._db
-    db.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    [(root,)] = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'jobs'").fetchall()
-    desk.close()
-    with open(path, "r+b") as file:
-        start = (root - 1) * 4096
-        file.seek(start + 8)
-        pointers = file.read(6)
-        file.seek(start + 8)
-        file.write(pointers[:2] + pointers[:2] + pointers[4:])
+    lead_twice_to_the_first(desk, path, "jobs")
     with pytest.raises(StoreDamaged, match="3 and 0 jobs were written, 2 and 0"):
         SqliteStore(path).open()
 

@@ -1,7 +1,5 @@
 """A store whose index of the tail is not what was written is refused, or counts as it should."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What lies beside the store's file, or is missing there, when a server starts or while it serves."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

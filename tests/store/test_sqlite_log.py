@@ -1,7 +1,5 @@
 """The write-ahead log of SQLite's store stays small, and so does the file behind it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -5,8 +5,6 @@ most jobs lie in the store; whatever it said to SQLite is then explained by SQLi
 that was ever analysed and after.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

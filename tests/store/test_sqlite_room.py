@@ -1,7 +1,5 @@
 """A full disk: room is made once, the group is tried again, and the books stay right."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """The file gives room back that it no longer needs; one of an earlier release once it was written anew."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from itertools import pairwise

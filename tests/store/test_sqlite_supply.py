@@ -1,7 +1,5 @@
 """A supply stops where its bytes do, and goes on from there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

@@ -1,7 +1,5 @@
 """What is gone is gone at once; its rows are deleted a little at a time, whatever happens meanwhile."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path

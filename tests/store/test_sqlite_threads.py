@@ -1,7 +1,5 @@
 """A store is closed when other threads have let go of it, and they let go soon."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from pathlib import Path

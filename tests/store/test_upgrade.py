@@ -1,7 +1,5 @@
 """What an earlier commit wrote opens here with the same jobs, schedules, counts and order."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import tarfile

@@ -1,7 +1,5 @@
 """A damaged log is refused; one that a crash has torn is not. The two must be told apart."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import struct

@@ -6,8 +6,6 @@ must be the same. Now and then everything is opened again, after a stop or after
 broker goes on from there.
 """
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import tempfile

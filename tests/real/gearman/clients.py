@@ -1,7 +1,5 @@
 """Clients of every kind behind one face: a library's in its process, the tool once for each job."""
 
-from __future__ import annotations
-
 import base64
 import re
 import subprocess
@@ -10,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-from tests.real.kit import DEADLINE_S, Program
+from tests.real.kit import Program
 from tests.support.server import HOST
+from tests.support.shared import DEADLINE_S
 
 _PERCENT = re.compile(rb"(\d+)% Complete\n")
 _tools = ThreadPoolExecutor(32)
@@ -34,6 +33,12 @@ class Job(NamedTuple):
     unique: str = ""
     priority: str | None = None
 
+    def told(self) -> tuple[object, ...]:
+        """As the programs are told it."""
+        options = {"unique": self.unique, "priority": self.priority}
+        given = {name: value for name, value in options.items() if value}
+        return (self.function, b64(self.workload), given)
+
 
 def b64(data: bytes) -> str:
     """Bytes as the programs are told them."""
@@ -44,18 +49,12 @@ class Client(ABC):
     """What all of them can do with a `Job`."""
 
     @abstractmethod
-    def submit(self, job: Job) -> Callable[[], Outcome]:
+    def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
         """Submit a job and leave; what is returned waits for its end."""
 
     @abstractmethod
-    def submit_background(self, job: Job) -> str:
-        """The handle, or nothing where the library gives none."""
-
-    def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
-        return self.submit(Job(*job, **more))
-
     def background(self, *job: Any, **more: Any) -> str:
-        return self.submit_background(Job(*job, **more))
+        """The handle, or nothing where the library gives none."""
 
     def do(self, *job: Any, **more: Any) -> Outcome:
         return self.begin(*job, **more)()
@@ -64,8 +63,8 @@ class Client(ABC):
 class LibraryClient(Program, Client):
     """A client of a library, in a process of its own that does what it is told."""
 
-    def submit(self, job: Job) -> Callable[[], Outcome]:
-        self.tell(["do", *_told(job)])
+    def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
+        self.tell(["do", *Job(*job, **more).told()])
         return self._ended
 
     def many(self, function: str, workloads: Sequence[bytes]) -> list[bytes]:
@@ -73,8 +72,8 @@ class LibraryClient(Program, Client):
         done = self.call("many", function, [b64(each) for each in workloads], {})
         return [_bytes(each["result"]) for each in done]
 
-    def submit_background(self, job: Job) -> str:
-        return self.call("background", *_told(job)) or ""
+    def background(self, *job: Any, **more: Any) -> str:
+        return self.call("background", *Job(*job, **more).told()) or ""
 
     def status(self, handle: str) -> list[int]:
         """Known, running, numerator, denominator."""
@@ -96,8 +95,8 @@ class ToolClient(Client):
     def __init__(self, port: int) -> None:
         self._port = port
 
-    def submit(self, job: Job) -> Callable[[], Outcome]:
-        running = _tools.submit(self._run, job)
+    def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
+        running = _tools.submit(self._run, Job(*job, **more))
 
         def ended() -> Outcome:
             done = running.result()
@@ -111,8 +110,8 @@ class ToolClient(Client):
 
         return ended
 
-    def submit_background(self, job: Job) -> str:
-        done = self._run(job, "-b", "-v")
+    def background(self, *job: Any, **more: Any) -> str:
+        done = self._run(Job(*job, **more), "-b", "-v")
         assert done.returncode == 0, done.stderr
         prefix, _, handle = done.stdout.decode().strip().partition(": ")
         assert prefix == "Task created", done.stdout
@@ -123,15 +122,6 @@ class ToolClient(Client):
         argv += {"high": ["-I"], "low": ["-L"], None: []}[job.priority]
         argv += ["-u", job.unique] if job.unique else []
         return subprocess.run(argv, input=job.workload, capture_output=True, timeout=DEADLINE_S)
-
-
-def _told(job: Job) -> tuple[object, ...]:
-    options = {"unique": job.unique, "priority": job.priority}
-    return (
-        job.function,
-        b64(job.workload),
-        {name: value for name, value in options.items() if value},
-    )
 
 
 def _bytes(text: str | None) -> bytes:

@@ -1,9 +1,4 @@
-"""The stages: one that all tests of a process share, and one of a test's own.
-
-Tests that share one are run by one process each for the matrix and for the others, or every process would start all peers.
-"""
-
-from __future__ import annotations
+"""The stages: one that all tests of a process share, and one of a test's own."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -31,9 +26,3 @@ def shared(house: Stage, tmp_path: Path, stack: ExitStack) -> Stage:
 def stage(tmp_path: Path, stack: ExitStack) -> Stage:
     """A server that the test may stop, and peers that end with the test."""
     return Stage(tmp_path, stack)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if "house" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"group {item.path.stem == 'test_matrix'}"))

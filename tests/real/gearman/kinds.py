@@ -1,7 +1,5 @@
 """The nine kinds of peers, what each can do, and what the machine has of them."""
 
-from __future__ import annotations
-
 import functools
 import os
 import shutil
@@ -10,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.real.kit import DEADLINE_S
+from tests.support.shared import DEADLINE_S
 
 ORIGINAL = os.environ.get("FRANCA_TEST_GEARMAND") == "1"
 """Whether Debian's gearmand stands where Franca stands."""

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from tests.real.gearman.clients import Client, LibraryClient, ToolClient
 from tests.real.gearman.kinds import GEARMAND, KINDS, ORIGINAL, SLEEPERS, need, script
-from tests.real.kit import DEADLINE_S, Original, Program, Programs, eventually
+from tests.real.kit import Original, Program, Programs
 from tests.support.gearman import Gearman, Type
 from tests.support.server import HOST, Server, free_port
+from tests.support.shared import DEADLINE_S, eventually
 
 WORKER_OF_TOOL = Path(__file__).with_name("programs") / "cli_worker.sh"
 

@@ -1,7 +1,5 @@
 """What the server promises, seen by peers of several libraries at once."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal
@@ -13,8 +11,9 @@ import pytest
 from tests.real.gearman.clients import b64
 from tests.real.gearman.kinds import KINDS, ORIGINAL, PRIORITIES, SLEEPERS, differs
 from tests.real.gearman.kit import Stage, bare, digest
-from tests.real.kit import Program, eventually
+from tests.real.kit import Program
 from tests.support.server import listens
+from tests.support.shared import eventually
 
 MANY = [name for name in KINDS if name not in ("gearman", "aiogear")]
 """Clients that can submit several jobs before they wait for one."""

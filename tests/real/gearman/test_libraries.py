@@ -1,7 +1,5 @@
 """What single libraries offer beside jobs: their admin clients, options, echoes, timeouts."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -11,7 +9,8 @@ from tests.real.fetched import NODE
 from tests.real.gearman.clients import b64
 from tests.real.gearman.kinds import KINDS, differs
 from tests.real.gearman.kit import Stage, bare, digest
-from tests.real.kit import CallRefused, eventually
+from tests.real.kit import CallRefused
+from tests.support.shared import eventually
 
 GEARMAN_WORK_EXCEPTION, GEARMAN_WORK_FAIL = 23, 24
 PACKAGES = {"abraxas": "2.1.10", "gearmanode": "0.9.2", "node-gearman": "0.2.2"}

@@ -1,7 +1,5 @@
 """Whoever submits, whoever works: nine kinds on each side, in every pair."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Encrypted, and known by their certificates: the libraries of Debian and PyPI that can be."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,7 +8,8 @@ import trustme
 
 from tests.real.gearman.kinds import differs
 from tests.real.gearman.kit import Stage
-from tests.real.kit import Programs, TlsServer
+from tests.real.kit import TlsServer
+from tests.support.tls import secured
 
 
 @differs("Debian builds it without")
@@ -18,9 +17,8 @@ from tests.real.kit import Programs, TlsServer
 def test_peers_with_certificates_work_together(
     tmp_path: Path, ca: trustme.CA, stack: ExitStack, client_kind: str, worker_kind: str
 ) -> None:
-    flags = Programs(tmp_path, stack).certificate(ca)
     files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
-    args = [*flags, "--tls-client-ca", files["ca"]]
+    args = [*secured(tmp_path, ca).flags, "--tls-client-ca", files["ca"]]
     server = TlsServer(tmp_path / "data", speaks=("gearman",), extra_args=args)
     stage = Stage(tmp_path, stack, server=server)
     stage.worker(worker_kind, {"hidden": "reverse"}, tls=files)

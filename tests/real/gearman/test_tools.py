@@ -1,7 +1,5 @@
 """Debian's `gearman` and `gearadmin`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 
@@ -10,8 +8,8 @@ import pytest
 from tests.real.gearman.clients import ToolClient
 from tests.real.gearman.kinds import KINDS, differs, need
 from tests.real.gearman.kit import AdminFailed, Stage, digest
-from tests.real.kit import DEADLINE_S
 from tests.support.server import HOST
+from tests.support.shared import DEADLINE_S
 
 
 def gearman(stage: Stage, *args: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:

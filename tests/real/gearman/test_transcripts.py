@@ -4,8 +4,6 @@ A difference is a failure; UPDATE_TRANSCRIPTS=1 writes the files anew, to be rea
 committed.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 import struct
@@ -17,8 +15,9 @@ from tests.real.gearman.clients import LibraryClient
 from tests.real.gearman.kinds import KINDS, differs, need
 from tests.real.gearman.kit import Stage
 from tests.real.gearman.transcript import FOLDER, Act, text
-from tests.real.kit import compare, eventually
+from tests.real.kit import compare
 from tests.real.relay import CLIENT, SERVER, Relay
+from tests.support.shared import eventually
 
 HEADINGS = {
     "gearman": "gearman, the tool, 1.1.20 from Debian (libgearman)",

@@ -6,8 +6,6 @@ apart: which of two packets on their way to each other came first is chance. `<h
 first job that is spoken of; `<unique>` one that a library made up.
 """
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Iterator

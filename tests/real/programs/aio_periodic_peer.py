@@ -4,8 +4,6 @@ Reads `[verb, ...]` lines and answers each; what its worker does it tells as eve
 in how one connects and how a job is handed over, and in nothing else that is used here.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import struct

@@ -4,8 +4,6 @@ Its words are those of the library; what the library has no word for (waiting fo
 admin's question, a subscription) is said with the library's own socket or with `zmq`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -129,8 +127,4 @@ class Client:
 
 if __name__ == "__main__":
     client = Client(json.loads(sys.argv[1]))
-    obey(
-        client.defer, client.defer_many, client.delay_many, client.schedule, client.schedule_by_helper,
-        client.answers, client.admin, client.publish, client.subscribe, client.heard,
-        client.nameless, client.nameless_answer,
-    )  # fmt: skip
+    obey(*(getattr(client, name) for name in dir(client) if not name.startswith("_")))

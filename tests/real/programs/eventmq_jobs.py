@@ -1,7 +1,5 @@
 """What the processes of `emq-jobmanager` run. A job tells of itself by its arguments: it has no id."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -4,8 +4,6 @@ The script has no way to be given one but a SCHEDULE, and a broker that schedule
 none on; the class is the same, and it is told of the job as a SCHEDULE would tell it.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -3,8 +3,6 @@
 What it prints for people is told as a program's events.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import runpy

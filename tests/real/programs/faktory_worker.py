@@ -1,7 +1,5 @@
 """A worker of PyPI's `faktory`. Its jobs run in threads, or in processes when `forks` is asked."""
 
-from __future__ import annotations
-
 import json
 import sys
 

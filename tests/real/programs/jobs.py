@@ -1,7 +1,5 @@
 """How the Python programs are told what to do and tell of it, and the jobs that those of Faktory run."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

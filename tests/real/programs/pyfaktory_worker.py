@@ -1,7 +1,5 @@
 """A consumer of pyfaktory. It forks: its jobs run in a pool of processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

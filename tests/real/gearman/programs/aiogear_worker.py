@@ -1,7 +1,5 @@
 """A worker of PyPI's `aiogear`. It reads workloads as UTF-8."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

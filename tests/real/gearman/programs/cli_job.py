@@ -1,7 +1,5 @@
 """The command that a worker of the `gearman` tool runs: workload in, result out, tales on fd 3."""
 
-from __future__ import annotations
-
 import os
 import sys
 

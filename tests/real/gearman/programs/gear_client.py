@@ -1,7 +1,5 @@
 """A client of PyPI's `gear`. It learns how a job goes in the callbacks of its receiving thread."""
 
-from __future__ import annotations
-
 import base64
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """A worker of PyPI's `gear`."""
 
-from __future__ import annotations
-
 import gear
 
 from tests.real.gearman.programs.peer import HOST, Failed, perform, spec, tls

@@ -1,7 +1,5 @@
 """What the Python programs share: what they are told to be, and the ways in which a function works."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

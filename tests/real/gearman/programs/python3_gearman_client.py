@@ -1,7 +1,5 @@
 """A client, and an admin, of PyPI's `python3-gearman`. It knows text only, and no exceptions."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

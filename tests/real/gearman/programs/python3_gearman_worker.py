@@ -1,7 +1,5 @@
 """A worker of PyPI's `python3-gearman`. It knows text only."""
 
-from __future__ import annotations
-
 from types import TracebackType
 from typing import Any
 
