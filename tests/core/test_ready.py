@@ -26,7 +26,7 @@ def queue_of(*places: int | tuple[int, int]) -> Queue:
 
 
 def filled(jobs: Iterable[Job]) -> Queue:
-    queue = Queue("q")
+    queue = Queue(name="q")
     for each in jobs:
         queue.add(each)
     return queue
@@ -59,7 +59,7 @@ def test_first_looks_and_does_not_take() -> None:
     first = queue.first()
     assert first is not None
     assert (first.place, queue.size) == (1, 2)
-    assert Queue("empty").first() is None
+    assert Queue(name="empty").first() is None
 
 
 def test_best_priority_is_that_of_the_next_job() -> None:
@@ -117,7 +117,7 @@ def test_a_cut_lets_the_least_urgent_go_first() -> None:
 
 
 def test_behind_the_mark_is_the_tail() -> None:
-    queue = Queue("q")
+    queue = Queue(name="q")
     assert not queue.belongs_to_tail(job(1))
     queue.mark = (3, 10)
     behind = [(3, 11), (4, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from franca.core.changelog import Changelog
 from franca.core.changes import QueueSetting
@@ -32,6 +33,7 @@ def queue_bytes(name: str) -> int:
     return QUEUE_BYTES + (len(name) if name.isascii() else 4 * len(name))
 
 
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Queue(Window):
     """One queue: its window, its counts, and the demands that wait for its jobs.
 
@@ -46,47 +48,24 @@ class Queue(Window):
     `asked` is set while a demand found jobs in the backlog alone.
     """
 
-    __slots__ = (
-        "asked",
-        "checked",
-        "dead",
-        "idle_since",
-        "leased",
-        "light_sleepers",
-        "line",
-        "listed",
-        "name",
-        "paused",
-        "paused_until",
-        "ranks",
-        "retrying",
-        "scheduled",
-        "servers",
-        "sleepers",
-        "supplying",
-        "woken",
-    )
-
-    def __init__(self, name: str, windows: Windows | None = None) -> None:
-        super().__init__(windows)
-        self.name = name
-        self.listed = False
-        self.checked = False
-        self.idle_since: Millis = NEVER
-        self.paused = False
-        self.paused_until: Millis = NEVER
-        self.asked = False
-        self.supplying = False
-        self.leased = 0
-        self.scheduled = 0
-        self.retrying = 0
-        self.dead = 0
-        self.servers = 0
-        self.woken = 0
-        self.line: OrderedDict[Demand, None] = OrderedDict()
-        self.ranks: dict[int, OrderedDict[Demand, None]] | None = None
-        self.sleepers: OrderedDict[Demand, None] = OrderedDict()
-        self.light_sleepers: dict[Demand, None] = {}
+    name: str
+    listed: bool = False
+    checked: bool = False
+    idle_since: Millis = NEVER
+    paused: bool = False
+    paused_until: Millis = NEVER
+    asked: bool = False
+    supplying: bool = False
+    leased: int = 0
+    scheduled: int = 0
+    retrying: int = 0
+    dead: int = 0
+    servers: int = 0
+    woken: int = 0
+    line: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
+    ranks: dict[int, OrderedDict[Demand, None]] | None = None
+    sleepers: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
+    light_sleepers: dict[Demand, None] = field(default_factory=dict)
 
     def add_demand(self, demand: Demand) -> None:
         """Let a demand wait behind all others of its rank; higher ranks are met first."""
@@ -138,14 +117,8 @@ class Queue(Window):
 
     def is_idle(self) -> bool:
         """Whether it has no jobs, no workers, nobody who waits for it, and no settings."""
-        return not (
-            self.live
-            or self.dead
-            or self.paused
-            or self.servers
-            or self.woken
-            or self.has_demands()
-        )
+        in_use = self.live or self.dead or self.paused or self.servers or self.woken
+        return not (in_use or self.has_demands())
 
     def clear(self) -> None:
         """Forget all jobs and settings; demands go on waiting."""
@@ -199,7 +172,7 @@ class Queues:
         """The queue of that name; one that nobody pushed to yet is not listed."""
         queue = self.by_name.get(name)
         if queue is None:
-            queue = self.by_name[name] = Queue(name, self.windows)
+            queue = self.by_name[name] = Queue(name=name, windows=self.windows)
             self.bytes += queue_bytes(name)
         return queue
 
