@@ -21,6 +21,7 @@ from franca.core.limits import Limits
 from franca.core.wants import Want
 from tests.core.model import DEAD, LEASED, READY, WAITING, Entry, Model, truth
 from tests.sim.disk import Disk, write_out
+from tests.support.queue_counts import queue_counts
 
 LIMITS = Limits(
     window_jobs=4, supply_jobs=2, due_jobs=100, losses_max=3, recent_names=3,
@@ -39,6 +40,7 @@ POLICIES = (
     core.Policy(max_failures=-1, no_retry_if_watched=True, lease_ms=3_000),
     core.Policy(lease_ms=2_000, keeps_place=True, keep_dead=True),
 )
+
 QUEUES = (("a",), ("b",), ("a", "b"), ("b", "a", "b"))
 
 
@@ -390,7 +392,7 @@ class BrokerMachine(RuleBasedStateMachine):
         match what:
             case "pause":
                 until = now + ms if ms else core.NEVER
-                if queue in {count.queue for count in broker.counts()}:
+                if queue in {count.queue for count in queue_counts(broker)}:
                     model.paused[queue] = until
                 broker.pause(queue, until)
             case "resume":

@@ -106,12 +106,11 @@ class Index:
         found = self.by_name.get(name)
         return None if isinstance(found, SameName) else found
 
-    def named(self, name: str) -> list[Job]:
-        """Every job in memory that goes by this public name, oldest first. They may be many."""
-        return list(self.all_named(name))
-
     def all_named(self, name: str) -> Iterable[Job]:
-        """The same, to be looked at before anything changes."""
+        """Every job in memory that goes by this public name, oldest first. They may be many.
+
+        They are to be looked at before anything changes.
+        """
         found = self.by_name.get(name)
         if found is None:
             return ()

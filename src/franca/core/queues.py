@@ -11,7 +11,7 @@ from franca.core.changes import QueueSetting
 from franca.core.errors import TooMuch
 from franca.core.keys import Keys
 from franca.core.limits import Limits
-from franca.core.model import NEVER, Demand, Job, Millis, QueueCount
+from franca.core.model import NEVER, Demand, Job, Millis
 from franca.core.stubs import Stub
 from franca.core.window import Window, Windows
 
@@ -239,11 +239,3 @@ class Queues:
             queue.checked = queue.listed
             if queue.listed:
                 self._checked.append(queue)
-
-    def counts(self) -> list[QueueCount]:
-        """How many jobs each queue has, by where they are."""
-        return [
-            QueueCount(q.name, q.scheduled, q.retrying, q.ready, q.leased, q.dead)
-            for q in self.by_name.values()
-            if q.listed
-        ]

@@ -62,11 +62,6 @@ def last(data: bytes) -> bytes:
     return header(0, len(data)) + data
 
 
-def message(frames: Sequence[bytes]) -> bytes:
-    """A whole message."""
-    return b"".join(pieces(b"", frames))
-
-
 def pieces(begun: bytes, frames: Sequence[bytes]) -> list[bytes]:
     """A message whose first frames are `begun`, in pieces: a large frame is one by itself."""
     written: list[bytes] = []
