@@ -18,6 +18,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from franca.core import model
 from franca.core.changelog import DEAD, LEASED
 from franca.core.changes import Changes, Totals
 from franca.core.errors import NotFound, NotHeld, NotUnique, StoreFull, TooMuch
@@ -25,20 +26,7 @@ from franca.core.events import Granted, Unmet, Woken
 from franca.core.index import READY
 from franca.core.lifecycle import DONE
 from franca.core.limits import Limits
-from franca.core.model import (
-    NEVER,
-    Demand,
-    Failure,
-    Job,
-    JobId,
-    JobQuery,
-    Millis,
-    NewJob,
-    OnConflict,
-    Schedule,
-    Session,
-    new_job,
-)
+from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, NewJob, Session, new_job
 from franca.core.parts import Parts
 from franca.core.queues import Queue
 from franca.core.reasons import NO_FAILURE, REPLACED
@@ -97,7 +85,7 @@ class Broker(Parts):
             if taken is None:
                 if self.keys.bytes >= self.queue_list.keys_max:
                     raise TooMuch(TOO_MANY_KEYS)
-            elif new.on_conflict is not OnConflict.REPLACE:
+            elif new.on_conflict is not model.OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
         queue = self.queues.get(new.queue)
         if queue is None:
@@ -144,7 +132,7 @@ class Broker(Parts):
         self.changelog.pending_bytes = pending
 
     def _join(self, taken: Job | Stub, new: NewJob, watcher: Session | None) -> Job:
-        if new.on_conflict is OnConflict.REFUSE:
+        if new.on_conflict is model.OnConflict.REFUSE:
             raise NotUnique(f"a live job of queue {new.queue!r} has this key")
         if isinstance(taken, Stub):
             job = new_job(new, taken.id, taken.run_at)
@@ -281,10 +269,11 @@ class Broker(Parts):
 
     def flush(self, now: Millis) -> None:
         """Forget every job, queue, schedule and count; those who wait go on waiting."""
-        self.schedules.clear()
+        for part in (self.schedules, self.backlog, self.leases, self.dispatch, self.lifecycle):
+            part.clear()
         self.purges.flush(now)
 
-    def put_schedule(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
+    def put_schedule(self, schedule: model.Schedule, now: Millis, *, fire_now: bool) -> None:
         """Make jobs by this rule from now on, in place of one with the same id."""
         self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
 
@@ -302,7 +291,7 @@ class Broker(Parts):
         self.room_bytes -= 2 * self.changelog.pending_bytes
         return self.changelog.drain()
 
-    def recall(self, query: JobQuery, by: Recaller) -> None:
+    def recall(self, query: model.JobQuery, by: Recaller) -> None:
         """Ask the store for jobs; `by` is handed them in a later turn."""
         self.backlog.wants.recall(query, by)
 

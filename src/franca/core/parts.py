@@ -45,7 +45,7 @@ class Parts:
         parts = shared, self.backlog, self.leases, self.dispatch
         self.lifecycle = Lifecycle(*parts, rng)
         self.sessions = Sessions(shared, self.leases, self.dispatch, self.lifecycle)
-        self.purges = Purges(*parts, self.lifecycle)
+        self.purges = Purges(shared)
         self.parts: tuple[object, ...] = (self, *vars(shared).values(), *parts, self.lifecycle)
         self.parts += (self.backlog.wants, self.schedules, self.sessions, self.purges)
         self._bind_records()
