@@ -285,12 +285,8 @@ class Window:
 
     def take_all(self) -> list[Job]:
         """Empty the window and forget the tail; returns what was in the window."""
-        jobs = [
-            job
-            for negated in reversed(self._order)
-            for job in self._levels[-negated]
-            if isinstance(job, Job)
-        ]
+        levels = (self._levels[-negated] for negated in reversed(self._order))
+        jobs = [job for level in levels for job in level if isinstance(job, Job)]
         self.forget_all()
         return jobs
 
