@@ -33,15 +33,13 @@ from franca.core.reasons import NO_FAILURE, REPLACED
 from franca.core.restore import restore
 from franca.core.stubs import Stub, unseen
 from franca.core.upkeep import Upkeep
+from franca.core.volatile import TOO_MANY_WAITED_FOR
 from franca.core.wants import Recaller, Snapshot, SupplyReady
 
 TIME_MAX: Millis = 1 << 53
 """No moment is later than this: so much is a whole number everywhere, in JSON too."""
 LARGE_SUBMIT_BYTES = 256 * 1024
 """Before a larger job is taken it is asked whether the disk has room for it."""
-DISK_NEARLY_FULL = "the disk is nearly full; no new jobs are taken until there is room"
-TOO_MANY_KEYS = "too many unique jobs are stored; try again when some are done"
-TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
 
 
 class Broker(Parts):
@@ -84,7 +82,7 @@ class Broker(Parts):
             taken = self.keys.get(new.queue, new.key)
             if taken is None:
                 if self.keys.bytes >= self.queue_list.keys_max:
-                    raise TooMuch(TOO_MANY_KEYS)
+                    raise TooMuch("too many unique jobs are stored; try again when some are done")
             elif new.on_conflict is not model.OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
         queue = self.queues.get(new.queue)
@@ -128,7 +126,7 @@ class Broker(Parts):
             return
         pending = self.changelog.pending_bytes + size
         if self.refusing_new or 2 * pending > self.room_bytes:
-            raise StoreFull(DISK_NEARLY_FULL)
+            raise StoreFull("the disk is nearly full; no new jobs are taken until there is room")
         self.changelog.pending_bytes = pending
 
     def _join(self, taken: Job | Stub, new: NewJob, watcher: Session | None) -> Job:

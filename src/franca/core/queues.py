@@ -19,7 +19,6 @@ QUEUE_BYTES = 2_400
 """What a queue takes in memory beside its name, roughly."""
 QUEUES_OWN = 4
 """The part of what queues may take that is theirs, however many keys there are."""
-TOO_MANY_QUEUES = "there are too many queues; try again when some are empty"
 CHECKS = 500
 CHECKS_MAX = 5_000
 """Queues that are checked in one tick for being idle: more where there are many."""
@@ -185,7 +184,7 @@ class Queues:
         if self.bytes >= self.bytes_max:
             for name in names:
                 if name not in self.by_name:
-                    raise TooMuch(TOO_MANY_QUEUES)
+                    raise TooMuch("there are too many queues; try again when some are empty")
 
     def share_room(self) -> None:
         """Queues beyond a quarter of what they may take share the room of keys with these."""

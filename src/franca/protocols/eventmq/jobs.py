@@ -198,12 +198,8 @@ class Intake:
     def _new_job(self, frames: list[bytes], terms: Terms, client: Address | None) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
         msgid, queue_frame, headers, body = frames[3:7]
-        if (
-            len(msgid) > self._id_max
-            or len(queue_frame) > self._name_max
-            or len(body) > self._body_max
-            or len(headers) > HEADERS_BYTES_MAX
-        ):
+        long_names = len(msgid) > self._id_max or len(queue_frame) > self._name_max
+        if long_names or len(body) > self._body_max or len(headers) > HEADERS_BYTES_MAX:
             raise Unfit(
                 f"a request has at most {self._body_max} bytes, its id {self._id_max}, its "
                 f"queue {self._name_max}, its headers {HEADERS_BYTES_MAX}; this one has "
