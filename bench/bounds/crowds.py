@@ -111,9 +111,9 @@ def _stories(server: Server, stage: Stage, stack: ExitStack) -> str:
             found = worker.fetch("default")
             assert found is not None
             jids.append(found["jid"])
-        worker.send(*(f"FAIL {json.dumps({**said, 'jid': jid})}" for jid in jids))
+        worker.say(*(f"FAIL {json.dumps({**said, 'jid': jid})}" for jid in jids))
         for _ in jids:
-            worker.read_reply().checked()
+            worker.read().checked()
     return ""
 
 

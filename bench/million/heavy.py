@@ -189,14 +189,14 @@ class Heavy:
             worker.hello("heavy")
             while left:
                 portion = min(left, PIPELINED)
-                worker.send(*[b"FETCH " + queue] * portion)
-                jobs = [worker.read_reply().checked().body for _ in range(portion)]
+                worker.say(*[b"FETCH " + queue] * portion)
+                jobs = [worker.read().checked().body for _ in range(portion)]
                 jids = [json.loads(job)["jid"].encode() for job in jobs if job]
                 if len(jids) < portion:
                     raise Unexpected(f"{portion - len(jids)} jobs of {queue!r} did not come")
-                worker.send(*[report % jid for jid in jids])
+                worker.say(*[report % jid for jid in jids])
                 for _ in jids:
-                    worker.read_reply().checked()
+                    worker.read().checked()
                 left -= portion
 
     def _await_pruned(self) -> None:

@@ -62,7 +62,7 @@ def _watch(trials: list[Trial]) -> None:
             ask_at += APART_S
             trial = waiting.pop()
             trial.asked_at = time.monotonic()
-            trial.hung.send(Type.GRAB_JOB)
+            trial.hung.say(Type.GRAB_JOB)
             selector.register(trial.hung.fileno(), selectors.EVENT_READ, trial)
         for key, _ in selector.select(timeout=APART_S / 4):
             _heard(key.data, selector)
@@ -73,7 +73,7 @@ def _heard(trial: Trial, selector: selectors.BaseSelector) -> None:
         trial.given_at = time.monotonic()
         trial.hung.read().checked(Type.JOB_ASSIGN)
         selector.unregister(trial.hung.fileno())
-        trial.asleep.send(Type.PRE_SLEEP)
+        trial.asleep.say(Type.PRE_SLEEP)
         selector.register(trial.asleep.fileno(), selectors.EVENT_READ, trial)
     else:
         trial.ended_at = time.monotonic()

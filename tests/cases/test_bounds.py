@@ -216,7 +216,7 @@ def test_a_slow_but_steady_message_is_not_cut_off(start: StartServer, tmp_path: 
                 client.send_bytes(whole[sent:due])
                 sent = due
                 time.sleep(0.02)
-            answer = client.read_reply().text
+            answer = client.read().text
         except OSError:
             answer = f"hung up on it after {time.monotonic() - began:.1f} s"
         assert answer == "OK", f"a PUSH at 100 KB/s was answered: {answer}"

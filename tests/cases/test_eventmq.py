@@ -49,8 +49,8 @@ class Pusher:
                 jid = f"job-{self._number}-{len(self.sent):06}"
                 self.sent[jid] = f"{jid} " * 3_000
                 try:
-                    client.send("PUSH " + json.dumps(job(jid, self.sent[jid])))
-                    self.answers.append(client.read_reply().text)
+                    client.say("PUSH " + json.dumps(job(jid, self.sent[jid])))
+                    self.answers.append(client.read().text)
                 except OSError:
                     self.answers.append("nothing")
                     return

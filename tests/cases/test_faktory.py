@@ -60,11 +60,11 @@ def deliver_again(connection: Faktory, jid: str) -> None:
 @pytest.mark.case(4)
 def test_a_job_that_is_gone_before_its_worker_hears_of_it_hurts_nobody(server: Server) -> None:
     with client(server, "quiet") as quiet, client(server, "other") as other, client(server) as peer:
-        quiet.send("FETCH a")
-        other.send("FETCH b")
+        quiet.say("FETCH a")
+        other.say("FETCH b")
         for worker in ("quiet", "other"):
             peer.beat(worker)
-        peer.send(
+        peer.say(
             push_line(job("jid-0001", queue="a")),
             "FLUSH",
             'BEAT {"wid":"quiet","current_state":"quiet"}',
@@ -72,12 +72,12 @@ def test_a_job_that_is_gone_before_its_worker_hears_of_it_hurts_nobody(server: S
         )
         other.set_timeout(5)
         try:
-            found = other.read_reply()
+            found = other.read()
         except OSError as error:
             raise AssertionError(f"another worker's FETCH is never answered: {error}") from None
         assert json.loads(found.body or b"{}").get("jid") == "jid-0002"
-        assert [peer.read_reply().kind for _ in range(4)] == ["+", "+", "$", "+"]
-        assert json.loads(quiet.read_reply().body or b"{}").get("jid") in (None, "jid-0001")
+        assert [peer.read().kind for _ in range(4)] == ["+", "+", "$", "+"]
+        assert json.loads(quiet.read().body or b"{}").get("jid") in (None, "jid-0001")
 
 
 # -- whose report counts -----------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_a_job_with_broken_text_does_not_fail_a_whole_pushb(broken: bytes, serve
 @pytest.mark.parametrize("broken", [broken for broken, _ in BROKEN])
 def test_a_hello_with_broken_text_is_answered(broken: bytes, server: Server) -> None:
     with Faktory(server.port) as connection:
-        connection.read_reply()
+        connection.read()
         hello = b'HELLO {"v":2,"wid":"w-%b","hostname":"h-%b","pid":1,"labels":["%b"]}'
         assert answer(connection, hello % (broken, broken, broken)).text == "OK"
         assert answer(connection, b'BEAT {"wid":"w-%b"}' % broken).text == "OK"

@@ -37,7 +37,7 @@ def test_a_lease_ends_soon_after_its_time(start: StartServer, stack: ExitStack) 
         holder = stack.enter_context(Gearman(port)).can_do(function, timeout_ms=1_000)
         assert holder.grab() is not None
         sleeper = stack.enter_context(Gearman(port)).can_do(function)
-        sleeper.send(Type.PRE_SLEEP)
+        sleeper.say(Type.PRE_SLEEP)
         given[sleeper] = time.monotonic()
         time.sleep(0.03)  # so that the ends do not fall into one tick
     late: list[float] = []
@@ -164,7 +164,7 @@ def test_a_status_arrives_as_it_was_sent(start: StartServer, numbers: tuple[byte
     with Gearman(port) as client, Gearman(port) as worker:
         handle = client.submit("f", kind=Type.SUBMIT_JOB)
         assert worker.can_do("f").grab() is not None
-        worker.send(Type.WORK_STATUS, handle, *numbers)
+        worker.say(Type.WORK_STATUS, handle, *numbers)
         assert client.wait_for(Type.WORK_STATUS).data == b"\0".join(numbers)
         assert client.status(handle) == [b"1", b"1", *numbers], "GET_STATUS tells other numbers"
 

@@ -77,10 +77,10 @@ def test_queues_that_come_and_go_are_forgotten(server: Server) -> None:
                 f"some-queue-with-a-name-{number}" for number in range(first, first + at_once)
             ]
             client.push_many(job(f"job-in-{queue}", queue=queue) for queue in queues)
-            client.send(*(f"FETCH {queue}" for queue in queues))
-            taken = [job_in(client.read_reply()) for _ in queues]
-            client.send(*(ack_line(found["jid"]) for found in taken if found is not None))
-            assert all(client.read_reply().text == "OK" for found in taken if found is not None)
+            client.say(*(f"FETCH {queue}" for queue in queues))
+            taken = [job_in(client.read()) for _ in queues]
+            client.say(*(ack_line(found["jid"]) for found in taken if found is not None))
+            assert all(client.read().text == "OK" for found in taken if found is not None)
             assert None not in taken
         listed = len(client.info()["faktory"]["queues"])
     assert listed < names * 3 // 4, f"{listed} of {names} empty queues are still listed"

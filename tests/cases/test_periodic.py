@@ -190,7 +190,7 @@ def test_a_gearman_worker_is_given_periodics_function_of_no_utf8(start: StartSer
     ):
         job = p.str8(FUNC) + p.str8("n") + b"\0\0\0\x0bby periodic" + bytes(9)
         assert client.call(p.SUBMIT_JOB, job).command == p.SUCCESS
-        worker.send(Type.CAN_DO, FUNC)
+        worker.say(Type.CAN_DO, FUNC)
         given = worker.grab()
         assert given is not None, "a worker of Gearman is not given Periodic's job"
         assert (given.function, given.body) == (FUNC, b"by periodic")

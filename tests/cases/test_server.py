@@ -16,8 +16,8 @@ def push(server: Server, jid: str) -> str:
     try:
         with Faktory(server.port, timeout=PATIENCE_S) as client:
             client.hello()
-            client.send(f'PUSH {{"jid":"{jid}","jobtype":"t","args":[]}}')
-            return client.read_reply().text
+            client.say(f'PUSH {{"jid":"{jid}","jobtype":"t","args":[]}}')
+            return client.read().text
     except TimeoutError:
         return "nothing"
     except OSError:

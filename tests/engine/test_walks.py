@@ -169,14 +169,14 @@ PUSH = b'PUSH {"jid":"walk00000001","jobtype":"walk","queue":"walk","args":[]}\r
 
 
 def faktory_push() -> list[Call]:
-    client = FaktoryWorld().client()
+    client = FaktoryWorld().peer()
     return calls_of(lambda: client.send(PUSH))
 
 
 def faktory_fetch() -> list[Call]:
     world = FaktoryWorld()
-    world.client().send(PUSH)
-    worker = world.client("w1")
+    world.peer().send(PUSH)
+    worker = world.peer("w1")
     return calls_of(lambda: worker.send(b"FETCH walk\r\n"))
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 _WORKERS: Mapping[str, Callable[[Any], Any]] = {
+    "faktory": lambda world: world.peer("w1"),
+    "gearman": lambda world: world.worker("f"),
     "periodic": lambda world: world.worker("f"),
     "memodb": lambda world: world.worker("s"),
     "eventmq": lambda world: world.worker(slots=1),
@@ -23,12 +25,10 @@ def client(world: Any) -> Any:
     return world.peer()
 
 
-@pytest.fixture
-def peer(world: Any) -> Any:
-    return world.peer()
+peer = producer = admin = client
 
 
 @pytest.fixture
 def worker(request: pytest.FixtureRequest, world: Any) -> Any:
-    """One that takes a job as soon as there is one."""
+    """Where a worker need not ask for each job, one that takes a job as soon as there is one."""
     return _WORKERS[request.path.parent.name](world)

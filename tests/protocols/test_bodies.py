@@ -51,7 +51,7 @@ def test_nesting_is_counted_outside_of_strings(text: bytes, deep: bool) -> None:
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_a_nested_body_is_shown_to_every_faktory_worker(depth: int) -> None:
     world = FaktoryWorld()
-    worker = world.client("w1")
+    worker = world.peer("w1")
     for media, body in (
         (BYTES, nested(depth)),
         (bodies.JSON_CALL, b'["run",{"args":%b,"kwargs":{"x":1}}]' % nested(depth)),
@@ -147,7 +147,7 @@ def test_long_base64_in_a_job_is_decoded_without_a_copy() -> None:
 @pytest.mark.parametrize("members", [{}, {"backtrace": 5}, {"custom": {"args": [{"a": "]"}]}}])
 def test_a_long_jobs_arguments_are_kept(jid: str, args: str, members: dict[str, object]) -> None:
     world = FaktoryWorld()
-    client = world.client("w1")
+    client = world.peer("w1")
     text = args.replace("%s", "x" * bodies.LOOK_BYTES_MAX)
     unit = json.dumps({"jid": jid, "jobtype": jid, "queue": "q", **members})
     client.send(b'PUSH %b,"args":%b}\r\n' % (unit[:-1].encode(), text.encode()))
@@ -199,7 +199,7 @@ def test_a_long_body_is_written_once_for_a_faktory_worker() -> None:
     size, _, unit = reply.partition(b"\r\n")
     assert int(size[1:]) == len(unit) - 2
     assert json.loads(unit)["args"] == [{"base64": b64encode(body).decode()}]
-    worker = world.client("w1")
+    worker = world.peer("w1")
     assert (worker.call("FETCH q").body, worker.waited_for_commit) == (unit[:-2], True)
 
 

@@ -203,6 +203,12 @@ class AnyPuppet:
 
     send_bytes = send
 
+    def begin(self, *said: bytes, turns: int = 1) -> None:
+        """Say these, and let the server act for so many turns only."""
+        self.world.engine.inputs.append((self.link, b"".join(said)))
+        for _ in range(turns):
+            self.world.engine.turn(self.world.now)
+
     def _fill(self) -> None:
         """What the server has not said by now it will not say before time passes."""
         raise BlockingIOError("nothing more was said")

@@ -32,7 +32,7 @@ class Greeted(Faktory):
 
     def __init__(self, port: int) -> None:
         super().__init__(port, timeout=5.0)
-        asked = json.loads(self.read_reply().text.removeprefix("HI "))
+        asked = json.loads(self.read().text.removeprefix("HI "))
         self.salt, self.rounds = asked["s"], asked["i"]
 
     def hash_of(self, password: str, rounds: int | None = None) -> str:
@@ -40,11 +40,11 @@ class Greeted(Faktory):
 
     def answer(self, line: bytes) -> bytes:
         """Everything the server says to this line, up to its hanging up; +OK does not wait for that."""
-        self.send(line)
+        self.say(line)
         heard = b""
         with suppress(ConnectionResetError):
             while heard != _OK:
-                reply = self.read_reply()
+                reply = self.read()
                 heard += reply.kind.encode() + (reply.body or b"") + b"\r\n"
         return heard
 

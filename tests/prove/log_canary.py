@@ -61,16 +61,16 @@ def _say_everything(server: Server, canaries: Canaries) -> None:
     """Say everything once, well and badly."""
     words = canaries.words
     with Faktory(server.port) as worker:
-        asked = json.loads(worker.read_reply().text.removeprefix("HI "))
+        asked = json.loads(worker.read().text.removeprefix("HI "))
         words["right hash"] = password_hash(words["password"], asked["s"], asked["i"])
         for table in ("worker", "rubbish"):
             for lines in canaries.rows(table):
-                worker.send(*lines)
+                worker.say(*lines)
                 for line in lines:
-                    is_error = worker.read_reply().is_error
+                    is_error = worker.read().is_error
                     assert table == "rubbish" or not is_error, line
     with Faktory(server.port) as stranger:
-        stranger.read_reply()
+        stranger.read()
         stranger.call(f'HELLO {{"v":2,"pwdhash":"{words["wrong hash"]}"}}')
     secret = words["args from an operator"]
     ask(server, "jobs.push", queue="ops", type="t", args=[secret])

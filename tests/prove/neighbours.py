@@ -217,16 +217,16 @@ def _error_in_a_handler(options: Options) -> list[str]:
     ):
         for number, worker in enumerate((first, second)):
             worker.hello(wid=f"worker-{number}")
-            worker.send("FETCH planted")
+            worker.say("FETCH planted")
             ask(server, "server.status")  # answered behind it: the first stands first in the line
         producer.hello().push(job("planted-job", 7, jobtype="planted", queue="planted"))
         try:
-            found.append(f"the link that raised was not ended but heard {first.read_reply()}")
+            found.append(f"the link that raised was not ended but heard {first.read()}")
         except ConnectionError:
             pass
         except OSError as error:
             found.append(f"the link that raised was not ended: {error!r}")
-        work = second.read_reply()
+        work = second.read()
         if "planted-job" not in work.text:
             found.append(f"the other worker heard {work}")
         if (count := ask(server, "server.status")["unhandled"]) != 1:
@@ -241,8 +241,8 @@ def _error_in_the_core(options: Options) -> list[str]:
     with options.server("core", "core-raises") as server:
         with Faktory(server.port) as client, suppress(OSError):
             client.hello()
-            client.send('PUSH {"jid":"planted-job","jobtype":"planted","args":[]}')
-            return [f"an error in the core was answered {client.read_reply()}"]
+            client.say('PUSH {"jid":"planted-job","jobtype":"planted","args":[]}')
+            return [f"an error in the core was answered {client.read()}"]
         try:
             code = server.wait(_PATIENCE_S)
         except ServerFailed:

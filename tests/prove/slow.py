@@ -178,7 +178,7 @@ def _push_much(server: Server, seconds: float) -> None:
                 count += 1
                 work = job(f"much-{number}-{count:06}", "x" * _MUCH_BYTES, queue=f"much-{number}")
                 with suppress(TimeoutError):
-                    client.send(push_line(work))
+                    client.say(push_line(work))
 
     with running(*(partial(produce, number) for number in range(_PRODUCERS))):
         time.sleep(seconds)

@@ -28,34 +28,34 @@ def client(server: Server) -> Iterator[Faktory]:
 
 
 def test_a_long_line_behind_a_fetch_that_waits_is_read_to_its_end(client: Faktory) -> None:
-    client.send("FETCH nothing-there")
+    client.say("FETCH nothing-there")
     time.sleep(0.1)  # it waits now, and what follows piles up behind it
     big = push_line(job("big-job-1", BIG, queue="big"))
-    sender = threading.Thread(target=client.send, args=(big, "INFO"))
+    sender = threading.Thread(target=client.say, args=(big, "INFO"))
     sender.start()
-    assert client.read_reply().body is None
-    assert client.read_reply().text == "OK"
-    assert client.read_reply().body
+    assert client.read().body is None
+    assert client.read().text == "OK"
+    assert client.read().body
     sender.join()
 
 
 def test_a_long_line_behind_many_short_ones_is_read_to_its_end(client: Faktory) -> None:
     big = push_line(job("big-job-2", BIG, queue="big"))
-    sender = threading.Thread(target=client.send, args=(*["INFO"] * 3_000, big))
+    sender = threading.Thread(target=client.say, args=(*["INFO"] * 3_000, big))
     sender.start()
-    replies = [client.read_reply() for _ in range(3_001)]
+    replies = [client.read() for _ in range(3_001)]
     assert [reply.kind for reply in replies] == ["$"] * 3_000 + ["+"]
     sender.join()
 
 
 def test_who_reads_late_gets_every_answer_in_order(server: Server, client: Faktory) -> None:
     lines = [f"QUEUE LATENCY {'q' * 500}-{n}" for n in range(20_000)]
-    sender = threading.Thread(target=client.send, args=lines)
+    sender = threading.Thread(target=client.say, args=lines)
     with Memory(server) as memory:
         sender.start()
         time.sleep(0.5)
         for n in range(20_000):
-            assert client.read_reply().body == f'{{"{"q" * 500}-{n}":0}}'.encode()
+            assert client.read().body == f'{{"{"q" * 500}-{n}":0}}'.encode()
     sender.join()
     assert memory.peak_mib < 16
 
@@ -67,13 +67,13 @@ def test_who_reads_late_gets_the_answer_to_a_batch_that_was_being_taken(client: 
     for turn in range(rounds):
         batch = [job(f"batch-{turn:02}-{n:04}", queue="batch") for n in range(600)]
         lines += [*[ask] * 120, push_many_line(batch)]
-    sender = threading.Thread(target=client.send, args=lines)
+    sender = threading.Thread(target=client.say, args=lines)
     sender.start()
     time.sleep(1.0)
     for _ in range(rounds):
         for _ in range(120):
-            assert client.read_reply().text.startswith('{"qqq')
-        assert client.read_reply().text == "{}"
+            assert client.read().text.startswith('{"qqq')
+        assert client.read().text == "{}"
     sender.join()
 
 
@@ -82,7 +82,7 @@ def test_what_was_said_before_hanging_up_is_done_and_holds_up_nobody(server: Ser
         hasty.hello()
         lines = [push_line(job(f"hasty-{n:05}", n, queue="hasty")) for n in range(2_000)]
         with suppress(OSError):
-            hasty.send(*lines, *["INFO"] * 40_000)
+            hasty.say(*lines, *["INFO"] * 40_000)
     with Faktory(server.port) as witness:
         witness.hello(wid="witness-1")
         worst = 0.0

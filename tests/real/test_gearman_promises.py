@@ -165,7 +165,7 @@ def a_worker_that_takes_no_more_jobs_may_finish_what_it_has(stage: Stage) -> Non
             client.submit("f", b"x", bytes([goodbye[0] + 64]))
             worker.can_do("f")
             work = grabbed(worker)
-            worker.send(goodbye[0], *goodbye[1:])
+            worker.say(goodbye[0], *goodbye[1:])
             worker.complete(work.handle)
             assert not worker.echo()
         assert drained(stage) == []
@@ -177,7 +177,7 @@ def a_failure_after_an_exception_is_no_error(stage: Stage) -> None:
         client.submit("f", b"x", b"u")
         worker.can_do("f")
         work = grabbed(worker)
-        worker.send(Type.WORK_EXCEPTION, work.handle, b"died")
+        worker.say(Type.WORK_EXCEPTION, work.handle, b"died")
         worker.fail(work.handle)
         assert worker.echo() == []
 
@@ -203,13 +203,13 @@ def who_was_woken_in_vain_is_woken_again(stage: Stage) -> None:
     with peer(stage) as client, peer(stage) as worker, peer(stage) as quick:
         worker.can_do("f")
         quick.can_do("f")
-        worker.send(Type.PRE_SLEEP)
+        worker.say(Type.PRE_SLEEP)
         assert not worker.echo()
         client.submit("f", b"x", b"u")
         worker.wait_for(Type.NOOP)
         work = grabbed(quick)
         quick.complete(work.handle)
-        worker.send(Type.PRE_SLEEP)
+        worker.say(Type.PRE_SLEEP)
         assert not worker.echo()
         client.submit("f", b"y", b"v")
         worker.wait_for(Type.NOOP)
@@ -220,7 +220,7 @@ def who_learns_a_function_in_its_sleep_is_woken_for_jobs_that_wait(stage: Stage)
     with peer(stage) as client, peer(stage) as worker:
         client.submit("f", b"x", b"u")
         worker.can_do("g")
-        worker.send(Type.PRE_SLEEP)
+        worker.say(Type.PRE_SLEEP)
         worker.can_do("f")
         worker.wait_for(Type.NOOP)
 
@@ -232,7 +232,7 @@ def a_sleeper_is_woken_when_a_jobs_time_has_come(stage: Stage) -> None:
         client.submit("f", b"x", b"u", Type.SUBMIT_JOB_EPOCH, due)
         worker.can_do("f")
         worker.set_timeout(2 * SOON_S)
-        worker.send(Type.PRE_SLEEP)
+        worker.say(Type.PRE_SLEEP)
         worker.wait_for(Type.NOOP)
         assert worker.grab() is not None
 
@@ -246,7 +246,7 @@ def a_client_that_knows_no_exceptions_hears_that_its_job_failed(stage: Stage) ->
         handle = client.submit("f", b"x", b"u", Type.SUBMIT_JOB)
         worker.can_do("f")
         work = grabbed(worker)
-        worker.send(Type.WORK_EXCEPTION, work.handle, b"died")
+        worker.say(Type.WORK_EXCEPTION, work.handle, b"died")
         assert client.wait_for(Type.WORK_FAIL).body == handle
 
 
@@ -267,8 +267,8 @@ def who_joins_a_job_that_was_abandoned_gets_its_result(stage: Stage) -> None:
 @promise
 def a_packet_with_too_few_arguments_swallows_nothing_behind_it(stage: Stage) -> None:
     with peer(stage) as client:
-        client.send(Type.SUBMIT_JOB_BG, b"f")
-        client.send(Type.ECHO_REQ, b"behind it")
+        client.say(Type.SUBMIT_JOB_BG, b"f")
+        client.say(Type.ECHO_REQ, b"behind it")
         assert client.wait_for(Type.ECHO_RES).type is Type.ERROR
         assert client.wait_for(Type.ECHO_RES).body == b"behind it"
 

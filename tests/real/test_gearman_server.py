@@ -24,7 +24,7 @@ class Peer(Gearman):
     """One connection, answered packet by packet."""
 
     def ask(self, kind: Type, *arguments: bytes) -> Packet:
-        self.send(kind, *arguments)
+        self.say(kind, *arguments)
         return self.read()
 
 
@@ -35,11 +35,11 @@ def peers_of(server: Server) -> tuple[Peer, Peer]:
 
 def serves(client: Peer, worker: Peer) -> bool:
     """Whether a job goes all the way and back."""
-    worker.send(Type.CAN_DO, b"f")
+    worker.say(Type.CAN_DO, b"f")
     assert worker.ask(Type.ECHO_REQ, b"there").body == b"there"
     handle = client.ask(Type.SUBMIT_JOB, b"f", b"", b"work").body
     assert worker.ask(Type.GRAB_JOB).body == handle + b"\0f\0work"
-    worker.send(Type.WORK_COMPLETE, handle, b"result")
+    worker.say(Type.WORK_COMPLETE, handle, b"result")
     return client.read() == Packet(Type.WORK_COMPLETE, handle + b"\0result")
 
 
@@ -83,7 +83,7 @@ def test_acknowledged_jobs_survive_a_kill_with_their_handles(server: Server) -> 
     client = Peer(server.ports["gearman"])
     handles = [client.ask(Type.SUBMIT_JOB_BG, b"f", b"", b"%d" % n).body for n in range(20)]
     worker = Peer(server.ports["gearman"])
-    worker.send(Type.CAN_DO, b"f")
+    worker.say(Type.CAN_DO, b"f")
     running = worker.ask(Type.GRAB_JOB).body.partition(b"\0")[0]
     assert running == handles[0]
     server.restart()
@@ -92,7 +92,7 @@ def test_acknowledged_jobs_survive_a_kill_with_their_handles(server: Server) -> 
         status = handle + b"\x001\x000\x000\x000"
         assert client.ask(Type.GET_STATUS, handle) == Packet(Type.STATUS_RES, status)
     assert client.ask(Type.SUBMIT_JOB_BG, b"f", b"", b"new").body not in handles
-    worker.send(Type.CAN_DO, b"f")
+    worker.say(Type.CAN_DO, b"f")
     got = [worker.ask(Type.GRAB_JOB).body.split(b"\0") for _ in range(20)]
     assert got == [[handle, b"f", b"%d" % n] for n, handle in enumerate(handles)]
 
@@ -103,10 +103,10 @@ def test_exceptions_go_to_all_clients_where_the_flag_says_so(
 ) -> None:
     with Server(tmp_path / "data", speaks=["gearman"], extra_args=flags) as server:
         client, worker = peers_of(server)
-        worker.send(Type.CAN_DO, b"f")
+        worker.say(Type.CAN_DO, b"f")
         handle = client.ask(Type.SUBMIT_JOB, b"f", b"", b"x").body
         assert worker.ask(Type.GRAB_JOB).type == Type.JOB_ASSIGN
-        worker.send(Type.WORK_EXCEPTION, handle, b"boom")
+        worker.say(Type.WORK_EXCEPTION, handle, b"boom")
         told = client.read()
         assert (told.type, told.body) == (end, b"\0".join([handle, b"boom"][: 1 + len(flags)]))
 
@@ -115,15 +115,15 @@ def test_a_long_stream_reaches_a_client_that_begins_to_read_late(server: Server)
     """More than the server keeps for a peer that does not read: the worker is held back."""
     chunk, count = b"x" * 1_000_000, 40
     client, worker = peers_of(server)
-    worker.send(Type.CAN_DO, b"f")
+    worker.say(Type.CAN_DO, b"f")
     handle = client.ask(Type.SUBMIT_JOB, b"f", b"", b"work").body
     worker.ask(Type.GRAB_JOB)
 
     def stream() -> None:
         worker.set_timeout(60)
         for _ in range(count):
-            worker.send(Type.WORK_DATA, handle, chunk)
-        worker.send(Type.WORK_COMPLETE, handle, b"")
+            worker.say(Type.WORK_DATA, handle, chunk)
+        worker.say(Type.WORK_COMPLETE, handle, b"")
 
     with ThreadPoolExecutor(1) as threads:
         sent = threads.submit(stream)
@@ -144,14 +144,14 @@ def test_a_local_peer_may_stop_the_server(server: Server, text: str) -> None:
 def test_a_running_job_may_end_while_the_server_stops(tmp_path: Path) -> None:
     with Server(tmp_path / "data", speaks=("gearman",)) as server:
         client, worker = peers_of(server)
-        worker.send(Type.CAN_DO, b"f")
+        worker.say(Type.CAN_DO, b"f")
         handle = client.ask(Type.SUBMIT_JOB, b"f", b"", b"work").body
         worker.ask(Type.GRAB_JOB)
         os.kill(server.process.pid, signal.SIGTERM)
         while "stopping" not in server.log_tail():
             time.sleep(0.01)
         assert worker.ask(Type.GRAB_JOB).type == Type.NO_JOB
-        worker.send(Type.WORK_COMPLETE, handle, b"result")
+        worker.say(Type.WORK_COMPLETE, handle, b"result")
         assert client.read().body == handle + b"\0result"
         assert server.wait(WAIT_S) == 0
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -100,14 +99,11 @@ def in_bytes(*lines: str | bytes) -> bytes:
     return b"".join(line + b"\r\n" for line in raw)
 
 
-class Commands(ABC):
-    """What a client says, whatever carries it. Replies come in the order of the commands."""
+class Faktory(Connection[Reply]):
+    """One connection on a blocking socket. Replies come in the order of the commands."""
 
-    @abstractmethod
-    def send_bytes(self, data: bytes) -> None: ...
-
-    @abstractmethod
-    def read(self) -> Reply: ...
+    def cut(self) -> Reply | None:
+        return take_reply(self._unread)
 
     def say(self, *lines: str | bytes) -> None:
         """Send the lines in one write, without waiting for any reply."""
@@ -158,18 +154,6 @@ class Commands(ABC):
     def queue(self, verb: str, names: Iterable[str]) -> Reply:
         """QUEUE PAUSE, RESUME, REMOVE or LATENCY."""
         return self.command(" ".join(["QUEUE", verb, *names]))
-
-
-class Faktory(Connection[Reply], Commands):
-    """One connection on a blocking socket."""
-
-    send = Commands.say
-
-    def cut(self) -> Reply | None:
-        return take_reply(self._unread)
-
-    def read_reply(self) -> Reply:
-        return self.read()
 
     def end(self) -> None:
         """END has no reply: the server hangs up."""

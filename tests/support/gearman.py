@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 import time
-from abc import ABC, abstractmethod
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -143,18 +142,23 @@ def work_in(packet: Packet) -> Work | None:
     return Work(handle, function, rest[-1], *rest[:-1])
 
 
-class Commands(ABC):
-    """What a client, a worker and an operator say, whatever carries it."""
+class Gearman(Connection[Packet]):
+    """One connection on a blocking socket."""
 
     usual = Type.SUBMIT_JOB_BG
     """How jobs are submitted."""
 
-    @abstractmethod
-    def send_bytes(self, data: bytes) -> None: ...
+    def __init__(
+        self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
+    ) -> None:
+        super().__init__(path or port, host, timeout=timeout)
 
-    @abstractmethod
+    def cut(self) -> Packet | None:
+        return take_packet(self._unread)
+
     def wait_for(self, *wanted: Type) -> Packet:
-        """The next of these, or an ERROR; the next of all if none is named."""
+        """The next of these, or an ERROR; the next of all if none is named. Others are put aside."""
+        return self.next_of(lambda packet: not wanted or packet.type in (*wanted, Type.ERROR))
 
     def say(self, kind: int, *arguments: Text) -> None:
         """Send one packet, without waiting for anything."""
@@ -184,31 +188,16 @@ class Commands(ABC):
         return self
 
     def grab(self, kind: Type = Type.GRAB_JOB) -> Work | None:
-        return work_in(self.call(kind, wanted=(Type.NO_JOB, *_ASSIGNS)))
+        """A job, or None; a NOOP that was on its way is forgotten."""
+        work = work_in(self.call(kind, wanted=(Type.NO_JOB, *_ASSIGNS)))
+        self.aside = [packet for packet in self.aside if packet.type is not Type.NOOP]
+        return work
 
     def complete(self, handle: bytes, result: Text = b"") -> None:
         self.say(Type.WORK_COMPLETE, handle, result)
 
     def fail(self, handle: bytes) -> None:
         self.say(Type.WORK_FAIL, handle)
-
-
-class Gearman(Connection[Packet], Commands):
-    """One connection on a blocking socket."""
-
-    send = Commands.say
-
-    def __init__(
-        self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
-    ) -> None:
-        super().__init__(path or port, host, timeout=timeout)
-
-    def cut(self) -> Packet | None:
-        return take_packet(self._unread)
-
-    def wait_for(self, *wanted: Type) -> Packet:
-        """What comes before it is put aside, in order."""
-        return self.next_of(lambda packet: not wanted or packet.type in (*wanted, Type.ERROR))
 
     def line(self, text: str | None = None) -> bytes:
         """Send a line of text, if there is one; the next line that answers."""
@@ -238,12 +227,6 @@ class Gearman(Connection[Packet], Commands):
         if packet.body != data:
             raise ValueError(f"said {data!r}, heard {packet.body!r}")
         return errors
-
-    def grab(self, kind: Type = Type.GRAB_JOB) -> Work | None:
-        """A job, or None; a NOOP that was on its way is forgotten."""
-        work = super().grab(kind)
-        self.aside = [packet for packet in self.aside if packet.type is not Type.NOOP]
-        return work
 
     def sleep(self, seconds: float) -> bool:
         """PRE_SLEEP, and wait for the NOOP; False if none came in time."""

@@ -11,7 +11,7 @@ from franca.protocols.conversation import Peer
 from franca.protocols.faktory.service import FaktoryService
 from franca.protocols.faktory.settings import FaktorySettings
 from tests.protocols.world import AnyPuppet, AnyWorld
-from tests.support.faktory import Commands, JobDict, Reply, in_bytes, take_reply
+from tests.support.faktory import Faktory, JobDict, Reply, in_bytes
 from tests.support.protocols import NoServer
 
 OK = Reply("+", b"OK")
@@ -35,22 +35,16 @@ class World(AnyWorld["Puppet"]):
         """A client that has said nothing yet."""
         return self.add(Puppet(self, self.open_link("faktory", Peer("127.0.0.1", local=True))))
 
-    def client(self, wid: str = "", **members: Any) -> Puppet:
+    def peer(self, wid: str = "", **members: Any) -> Puppet:
         """A client that has said HELLO and heard OK; with a `wid`, a worker."""
         return self.connect().hello(wid, **members)
 
 
-class Puppet(AnyPuppet, Commands):
+class Puppet(AnyPuppet, Faktory):
     """One client on its link."""
 
-    heard = AnyPuppet.bytes_heard
-    send_bytes = AnyPuppet.send
-
     def begin(self, *lines: str | bytes, turns: int = 1) -> None:
-        """Say these, and let the server act for so many turns only."""
-        self.world.engine.inputs.append((self.link, in_bytes(*lines)))
-        for _ in range(turns):
-            self.world.engine.turn(self.world.now)
+        super().begin(in_bytes(*lines), turns=turns)
 
     def turns(self, *lines: str | bytes) -> list[float]:
         """Say these; the seconds of processor time of each turn until the first is answered."""
@@ -77,18 +71,11 @@ class Puppet(AnyPuppet, Commands):
         finally:
             gc.unfreeze()
 
-    def take(self) -> Reply | None:
-        """The next reply that was not read yet."""
-        return take_reply(self.unread)
-
-    def take_all(self) -> list[Reply]:
-        return list(iter(self.take, None))
-
     def read(self) -> Reply:
         """The next reply; the time that a FETCH waits may have to pass for it."""
         if not self.unread:
             self.world.pass_time(2_000)
-        reply = self.take()
+        reply = self.cut()
         assert reply is not None
         return reply
 

@@ -18,7 +18,7 @@ def test_info_has_the_originals_shape_to_the_letter(
 ) -> None:
     for fact, value in (("uptime_s", 29), ("connections", 2), ("memory_mb", 7)):
         monkeypatch.setattr(NoServer, fact, lambda _, value=value: value)
-    client = world.client("w1")
+    client = world.peer("w1")
     client.push("jid-0001")
     client.push("jid-0002", queue="b")
     client.push("jid-0003", at="2030-01-01T00:00:00Z")
@@ -67,12 +67,12 @@ def test_a_fetch_that_waits_survives_a_flush(client: Puppet, worker: Puppet) -> 
     worker.say("FETCH")
     assert client.call("FLUSH") == OK
     client.push("jid-0001")
-    assert worker.take() is not None
+    assert worker.cut() is not None
 
 
 def test_a_big_queue_survives_with_the_right_counts() -> None:
     world = World(limits=Limits(window_jobs=10, supply_jobs=5))
-    client = world.client()
+    client = world.peer()
     client.push_many(job(f"jid-{i:04}", i) for i in range(100))
     assert client.info()["faktory"]["queues"] == {"default": 100}
     units = [client.fetch() for _ in range(100)]

@@ -32,7 +32,7 @@ def turn_until(*clients: Puppet) -> int:
 
 def test_a_long_info_is_the_same_pieces_for_all_who_ask() -> None:
     world = with_queues(3_000, 1_000)
-    clients = [world.client() for _ in range(40)]
+    clients = [world.peer() for _ in range(40)]
     for client in clients:
         client.begin("INFO", turns=0)
     turn_until(*clients)
@@ -41,25 +41,25 @@ def test_a_long_info_is_the_same_pieces_for_all_who_ask() -> None:
     assert max(pieces.values()) < 3_000_000
     world.run()
     for client in clients:
-        (reply,) = client.take_all()
+        (reply,) = client.heard()
         assert len(reply.json["faktory"]["queues"]) == 3_000
 
 
 @pytest.mark.parametrize("count", [900, 3_000])
 def test_who_asks_again_and_again_is_told_a_share_in_a_turn(count: int) -> None:
     world = with_queues(count, 1_000)
-    client = world.client()
+    client = world.peer()
     client.begin(*["INFO"] * 16, turns=0)
     for _ in range(16):
         turn_until(client)
         assert sum(piece.startswith(b"$") for piece in client.link.out) == 1
         world.listen()
-    assert len(client.take_all()) == 16
+    assert len(client.heard()) == 16
 
 
 def test_who_fetches_large_jobs_in_one_breath_is_given_a_share_in_a_turn() -> None:
     world = World(limits=Limits(output_soft_bytes=SOFT_BYTES))
-    client = world.client()
+    client = world.peer()
     for number in range(20):
         assert client.push(f"jid-{number:04}", "x" * 60_000) == OK
     for ending in (b"", b"TRA"):
@@ -70,35 +70,35 @@ def test_who_fetches_large_jobs_in_one_breath_is_given_a_share_in_a_turn() -> No
             assert len(client.link.out) <= 2
             heard += len(client.link.out)
             world.listen()
-    assert len(client.take_all()) == 20
+    assert len(client.heard()) == 20
 
 
 def test_a_long_answer_of_work_ends_a_share_too() -> None:
     world = with_queues(900, 1_000)
-    client = world.client()
+    client = world.peer()
     client.begin(" ".join(["QUEUE LATENCY", *world.broker.queues]), "INFO", "INFO", turns=0)
     turn_until(client)
     assert len(client.link.out) == 1
     world.run()
-    assert [reply.kind for reply in client.take_all()] == ["$"] * 3
+    assert [reply.kind for reply in client.heard()] == ["$"] * 3
 
 
 def test_info_about_very_many_queues_is_made_in_steps_for_all_together() -> None:
     queues = 40 * QUEUES_A_STEP
     world = with_queues(queues)
-    clients = [world.client() for _ in range(4)]
+    clients = [world.peer() for _ in range(4)]
     for client in clients:
         client.begin("INFO", turns=0)
     turns = turn_until(*clients)
     assert queues / QUEUES_A_STEP / len(clients) <= turns <= queues / QUEUES_A_STEP / 2
     world.run()
-    first, *others = (client.take() for client in clients)
+    first, *others = (client.cut() for client in clients)
     assert others == [first] * 3
 
 
 def test_no_turn_of_a_long_info_takes_long() -> None:
     world = with_queues(30_000, 1_000)
-    client = world.client()
+    client = world.peer()
     # A busy machine may count a pause of its own as ours, but not each time.
     for _ in range(4):
         world.now += 1_000
@@ -109,7 +109,7 @@ def test_no_turn_of_a_long_info_takes_long() -> None:
 
 def test_an_info_that_nobody_waits_for_any_more_is_begun_anew() -> None:
     world = with_queues(20 * QUEUES_A_STEP)
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     client.begin("INFO", turns=5)
     client.hang_up()
     other.push("job-00001", queue="00000000")
@@ -119,7 +119,7 @@ def test_an_info_that_nobody_waits_for_any_more_is_begun_anew() -> None:
 
 def test_queues_that_come_and_go_while_info_is_made_leave_it_whole() -> None:
     world = with_queues(5 * QUEUES_A_STEP)
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     client.begin("INFO", turns=2)
     other.push("job-00001", queue="new")
     assert other.call("QUEUE REMOVE *") == OK
@@ -146,7 +146,7 @@ def test_a_command_counts_as_unread_until_it_is_answered(world: World, client: P
             world.engine.turn(world.now)
         world.run()
         assert client.conversation.unread() == 0
-        assert len(client.take_all()) == 2
+        assert len(client.heard()) == 2
 
 
 def test_a_command_of_a_client_that_is_gone_counts_no_more(world: World, client: Puppet) -> None:
@@ -167,7 +167,7 @@ def test_nobody_is_blamed_for_the_time_that_its_command_takes(world: World, clie
 def crowded() -> tuple[World, Puppet, Puppet, bytes]:
     """One whose large command is worked on, and one who has sent only a part of another."""
     world = World(limits=Limits(input_bytes=700_000))
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     line = slow_push("jid-0002", 400_000)
     client.begin(slow_push("jid-0001", 400_000))
     world.engine.inputs.append((other.link, line[:280_000]))
@@ -178,25 +178,25 @@ def crowded() -> tuple[World, Puppet, Puppet, bytes]:
 
 def test_the_rest_of_a_large_command_waits_while_enough_is_worked_on() -> None:
     world, client, other, rest = crowded()
-    small = world.client()
+    small = world.peer()
     assert small.push("jid-0003") == OK
     world.run()
-    assert (client.take(), other.conversation.holding) == (OK, False)
+    assert (client.cut(), other.conversation.holding) == (OK, False)
     other.send(rest)
-    assert other.take() == OK
+    assert other.cut() == OK
 
 
 def test_all_who_have_sent_a_part_wait_at_once() -> None:
     world = World(limits=Limits(input_bytes=700_000))
-    client, fetching, *others = (world.client() for _ in range(5))
+    client, fetching, *others = (world.peer() for _ in range(5))
     for number, other in enumerate((fetching, *others)):
         other.send(slow_push(f"jid-000{number}", 400_000)[:280_000])
     fetching.send(b'"]}\r\nFETCH\r\n')
-    assert fetching.take() == OK
+    assert fetching.cut() == OK
     client.begin(slow_push("jid-0009", 400_000))
     assert all(world.engine.waits_to_act(other.link) for other in others)
     world.run()
-    assert (client.take(), any(other.conversation.holding for other in others)) == (OK, False)
+    assert (client.cut(), any(other.conversation.holding for other in others)) == (OK, False)
 
 
 @pytest.mark.parametrize("what", ["comes all the same", "is gone", "does not read"])
@@ -209,22 +209,22 @@ def test_nobody_waits_for_a_command_that_is_not_worked_on(what: str) -> None:
         world.pass_time(200)
     assert other.conversation.holding is (what == "comes all the same")
     other.send(rest)
-    assert other.take() == OK
-    assert client.take() == (OK if what == "comes all the same" else None)
+    assert other.cut() == OK
+    assert client.cut() == (OK if what == "comes all the same" else None)
 
 
 def test_who_leaves_while_it_waits_is_not_called() -> None:
     world, client, other, _ = crowded()
     other.hang_up()
     world.run()
-    assert (client.take(), client.push("jid-0003")) == (OK, OK)
+    assert (client.cut(), client.push("jid-0003")) == (OK, OK)
 
 
 # -- jobs that were given out -------------------------------------------------------------------
 
 
 def test_a_connection_that_was_given_a_job_does_not_keep_it(world: World) -> None:
-    idle, other = world.client("w1"), world.client("w1")
+    idle, other = world.peer("w1"), world.peer("w1")
     other.push("jid-0001", "x" * 1_000)
     (found,) = world.broker.jobs.values()
     known = sys.getrefcount(found)
@@ -267,7 +267,7 @@ def test_what_must_be_short_is_refused_if_it_is_long(
 def test_a_time_of_very_many_digits_does_not_take_long() -> None:
     line = b'PUSH {"jid":"jid-0001","jobtype":"t","args":[],"at":"2030-01-01T00:00:00.%bZ"}'
     said = line % (b"1" * 20_000_000)
-    assert any(World().client().longest_turn(said) < 0.08 for _ in range(4))
+    assert any(World().peer().longest_turn(said) < 0.08 for _ in range(4))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -275,9 +275,9 @@ def test_a_long_custom_is_looked_at_in_steps(form: bytes) -> None:
     long = b"[1], " * 200_000
     said = form % (b'"jid":"jid-0001","jobtype":"t","args":[1],"custom":{"a":[%b1]}' % long)
     for _ in range(4):
-        client = World().client()
+        client = World().peer()
         longest = client.longest_turn(said)
-        assert client.take() in (OK, Reply("$", b"{}"))
+        assert client.cut() in (OK, Reply("$", b"{}"))
         assert "[1], [1], 1]}" in client.call("FETCH").text
         assert client.call(said) in (OK, Reply("$", b"{}"))
         if longest < 0.05:

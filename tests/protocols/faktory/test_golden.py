@@ -147,7 +147,7 @@ EXCHANGES: list[tuple[str, bytes, bytes]] = [
 
 def answer(sent: list[bytes], expected: bytes) -> bytes:
     world = World(limits=Limits(turn_messages=3))
-    client = world.client()
+    client = world.peer()
     for piece in sent:
         client.send(piece)
     for _ in range(3):
@@ -155,7 +155,7 @@ def answer(sent: list[bytes], expected: bytes) -> bytes:
             world.pass_time(2_000)
     world.pass_time(2_000)
     assert not client.is_hung_up
-    return client.heard()
+    return client.bytes_heard()
 
 
 IDS = [name for name, _, _ in EXCHANGES]
@@ -183,7 +183,7 @@ def test_an_exchange_between_two_others(sent: bytes, expected: bytes) -> None:
 def test_each_reply_is_one_piece(
     world: World, monkeypatch: pytest.MonkeyPatch, sent: bytes, expected: bytes
 ) -> None:
-    client = world.client()
+    client = world.peer()
     pieces: list[bytes] = []
     monkeypatch.setattr(client, "receive", pieces.extend)
     client.send(sent)

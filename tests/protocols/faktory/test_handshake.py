@@ -20,13 +20,13 @@ REFUSED = err("Invalid password")
 def stranger(world: World) -> Puppet:
     """A client that was greeted and has said nothing yet."""
     client = world.connect()
-    assert client.heard() == b'+HI {"v":2}\r\n'
+    assert client.bytes_heard() == b'+HI {"v":2}\r\n'
     return client
 
 
 def greet(world: World) -> tuple[Puppet, str, int]:
     client = world.connect()
-    greeting = client.heard()
+    greeting = client.bytes_heard()
     match = re.fullmatch(rb'\+HI (\{"v":2,"i":\d+,"s":"[0-9a-f]{32}"\})\r\n', greeting)
     assert match, greeting
     asked = json.loads(match[1])
@@ -95,7 +95,7 @@ def test_old_clients_can_be_shut_out() -> None:
 @pytest.mark.parametrize("end", [b"\r\n", b"\n"])
 def test_hello_in_all_accepted_forms(stranger: Puppet, hello: bytes, end: bytes) -> None:
     stranger.send(hello + end)
-    assert (stranger.heard(), stranger.is_hung_up) == (b"+OK\r\n", False)
+    assert (stranger.bytes_heard(), stranger.is_hung_up) == (b"+OK\r\n", False)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,12 @@ def test_a_stranger_who_says_anything_else_is_hung_up_on(
     world: World, stranger: Puppet, line: bytes
 ) -> None:
     stranger.say(line, hello_line())
-    assert (stranger.heard(), stranger.is_hung_up, world.jobs()) == (b"", True, [])
+    assert (stranger.bytes_heard(), stranger.is_hung_up, world.jobs()) == (b"", True, [])
 
 
 def test_a_stranger_may_not_pile_up_bytes(stranger: Puppet) -> None:
     stranger.send(b"HELLO {" + b" " * 70_000)
-    assert (stranger.heard(), stranger.is_hung_up) == (b"", True)
+    assert (stranger.bytes_heard(), stranger.is_hung_up) == (b"", True)
 
 
 def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while(
@@ -127,7 +127,7 @@ def test_a_stranger_who_says_nothing_is_hung_up_on_after_a_while(
 
 def test_commands_right_behind_hello_are_acted_on(stranger: Puppet) -> None:
     stranger.say(hello_line(), "TRACK x")
-    assert [reply.kind for reply in stranger.take_all()] == ["+", "-"]
+    assert [reply.kind for reply in stranger.heard()] == ["+", "-"]
 
 
 # The last is what a connection without a name is called.
@@ -138,14 +138,14 @@ def test_a_worker_with_an_impossible_name_is_refused(
     assert (stranger.call(hello_line(wid)).kind, stranger.is_hung_up) == ("-", True)
     assert not world.service.workers()
     for name in ("link", "linked 1", "Link 1"):
-        world.client(name)
+        world.peer(name)
 
 
 def test_a_line_that_never_ends_is_refused_and_hung_up_on() -> None:
     world = World(limits=Limits(frame_bytes_max=1_000))
-    client = world.client()
+    client = world.peer()
     client.send(b"PUSH " + b"x" * 2_000)
-    assert (client.take(), client.is_hung_up) == (err("a line of more than 1000 bytes"), True)
+    assert (client.cut(), client.is_hung_up) == (err("a line of more than 1000 bytes"), True)
 
 
 @pytest.mark.parametrize("size", [999, 1_000, 1_001, 1_002])
@@ -154,19 +154,19 @@ def test_a_long_line_is_judged_the_same_however_it_is_cut(size: int, end: bytes)
     line = b"TRACK " + b"x" * (size - 6) + end
     heard = set()
     for step in (1, 7, len(line) - 1, len(line)):
-        client = World(limits=Limits(frame_bytes_max=1_000)).client()
+        client = World(limits=Limits(frame_bytes_max=1_000)).peer()
         for start in range(0, len(line), step):
             client.send(line[start : start + step])
-        heard.add((client.heard(), client.is_hung_up))
+        heard.add((client.bytes_heard(), client.is_hung_up))
     assert len(heard) == 1
 
 
 def test_half_a_line_and_then_silence_is_hung_up_on(world: World, client: Puppet) -> None:
     client.send(b"PUSH {")
     world.pass_time(33_000, step=500)
-    assert (client.heard(), client.is_hung_up) == (b"", True)
+    assert (client.bytes_heard(), client.is_hung_up) == (b"", True)
 
 
 def test_end_is_not_answered(client: Puppet) -> None:
     client.say("END\r\nTRACK x")
-    assert (client.heard(), client.is_hung_up) == (b"", True)
+    assert (client.bytes_heard(), client.is_hung_up) == (b"", True)

@@ -94,7 +94,7 @@ STREAMS = st.lists(st.tuples(LINES, st.sampled_from([b"\r\n", b"\n"])), max_size
 def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
     """Everything that a worker hears who sends these pieces, with time for each answer."""
     world = World(limits=Limits(turn_messages=4, frame_bytes_max=5_000))
-    client = world.client(wid)
+    client = world.peer(wid)
     for piece in pieces:
         client.send(piece)
     for _ in range(30):
@@ -103,7 +103,7 @@ def converse(pieces: list[bytes], *, wid: str = "w1") -> tuple[bytes, bool]:
         world.pass_time(1_950, step=650)
     assert client.is_hung_up or not client.conversation.holding
     assert world.engine.unhandled == 0
-    return client.heard(), client.is_hung_up
+    return client.bytes_heard(), client.is_hung_up
 
 
 @settings(max_examples=100, deadline=None)
@@ -131,11 +131,11 @@ def _timeless(heard: bytes) -> bytes:
 @given(st.lists(st.binary(max_size=60), max_size=8), st.booleans())
 def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
     world = World(limits=Limits(frame_bytes_max=100))
-    client = world.client("w1") if known else world.connect()
+    client = world.peer("w1") if known else world.connect()
     for piece in pieces:
         client.send(piece)
     world.pass_time(3_000, step=500)
-    witness = world.client()
+    witness = world.peer()
     assert witness.push("jid-0001").kind == "+"
     assert witness.fetch() is not None
 
@@ -144,8 +144,8 @@ def test_any_bytes_are_survived(pieces: list[bytes], known: bool) -> None:
 @given(st.lists(ODD_LINES, min_size=1, max_size=8), st.booleans())
 def test_whatever_is_pushed_may_be_taken_shown_and_run(lines: list[bytes], known: bool) -> None:
     world = World()
-    client = world.client("w1") if known else world.connect()
-    worker = world.client("w2")
+    client = world.peer("w1") if known else world.connect()
+    worker = world.peer("w2")
     for line in lines:
         client.send(line + b"\r\n")
     for found in world.jobs():
@@ -176,11 +176,11 @@ def test_whatever_is_pushed_may_be_taken_shown_and_run(lines: list[bytes], known
 @pytest.mark.parametrize("verb", [b"PUSH", b"PUSHB", b"ACK", b"FAIL", b"BEAT", b"MUTATE", b"HELLO", b"QUEUE", b"FETCH"])  # fmt: skip
 def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, known: bool) -> None:
     world = World()
-    client = world.client() if known else world.connect()
-    client.heard()
+    client = world.peer() if known else world.connect()
+    client.bytes_heard()
     client.send(verb + b" " + line + b"\r\n")
     world.pass_time(2_000)
-    heard = client.heard()
+    heard = client.bytes_heard()
     if known:
         assert (len(list(said(heard))), heard.startswith((b"-ERR ", b"$-1"))) == (1, True)
         assert len(heard) < 5_000
@@ -190,13 +190,13 @@ def test_input_made_to_hurt_gets_one_line_or_none(verb: bytes, line: bytes, know
 
 
 def test_a_flood_takes_its_share_of_a_turn_and_no_more(world: World) -> None:
-    flooder, other = world.client(), world.client()
+    flooder, other = world.peer(), world.peer()
     flooder.begin(*["TRACK x"] * 1_000, turns=0)
     other.begin("TRACK y")
     assert (len(flooder.link.out), len(other.link.out)) == (world.limits.turn_messages, 1)
     assert world.engine.has_input()
     world.run()
-    assert len(flooder.take_all()) == 1_000
+    assert len(flooder.heard()) == 1_000
 
 
 @given(st.recursive(st.just("[]"), lambda inner: st.lists(inner, min_size=1, max_size=3).map(lambda parts: "[" + ",".join(parts) + "]")))  # fmt: skip

@@ -21,13 +21,13 @@ def job_of(jid: bytes, args: bytes, more: bytes = b"") -> bytes:
 
 
 def test_a_large_job_takes_several_turns_and_arrives_as_it_was(world: World) -> None:
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     args = b'["%b", 1.50, {"b":1,"a":[]}]' % FILLER
     client.begin(b"PUSH " + job_of(b"jid-0001", args), "TRACK x")
     assert not client.link.out
     assert other.push("jid-0002", queue="other") == OK
     world.run()
-    assert [reply.kind for reply in client.take_all()] == ["+", "-"]
+    assert [reply.kind for reply in client.heard()] == ["+", "-"]
     assert f'"args":{args.decode()},' in client.call("FETCH").text
     assert client.ack("jid-0001") == OK
 
@@ -43,7 +43,7 @@ def test_broken_text_in_a_large_job(
     unit = job_of(b"jid-0001", b'["%b%b"]' % (FILLER, broken), b',"custom":{"c":"%b"}' % broken)
     again = unit.replace(b"jid-0001", b"jid-0002")
     client.turns(verb % ((unit, again) if verb.count(b"%b") == 2 else unit))
-    assert client.take() == (EMPTY_MAP if b"PUSHB" in verb else OK)
+    assert client.cut() == (EMPTY_MAP if b"PUSHB" in verb else OK)
     found = client.fetch_job()
     assert (found["args"], found["custom"]) == ([FILLER.decode() + mended], {"c": mended})
 
@@ -81,7 +81,7 @@ def test_a_large_job_that_is_none_is_refused_in_one_line(
     world: World, client: Puppet, verb: bytes, unit: bytes
 ) -> None:
     client.turns(verb % unit)
-    (reply,) = client.take_all()
+    (reply,) = client.heard()
     if b"PUSHB" in verb and reply.kind == "$":
         assert len(reply.json) == 1
     else:
@@ -93,14 +93,14 @@ def test_a_large_job_that_is_none_is_refused_in_one_line(
 def test_unknown_members_of_a_large_job_are_dropped(client: Puppet) -> None:
     more = b',"priority":5,"x":[{}],"retry":3,"retry":4,"queue":null'
     client.turns(b"PUSH " + job_of(b"jid-0001", b'["%b"]' % FILLER, more))
-    assert client.take() == OK
+    assert client.cut() == OK
     found = client.fetch_job()
     assert (found["retry"], found["queue"]) == (4, "default")
     assert "x" not in found
 
 
 def test_a_large_array_is_pushed_part_by_part_in_its_order(world: World) -> None:
-    client, other = world.client(), world.client()
+    client, other = world.peer(), world.peer()
     count = 10_000
     units = [job_of(b"jid-%06d" % i, b'[%d,{"a":["]},{",1]}]' % i) for i in range(count)]
     units[7_000] = job_of(b"jid-007000", b"[1e400]")
@@ -115,7 +115,7 @@ def test_a_large_array_is_pushed_part_by_part_in_its_order(world: World) -> None
     assert max(b - a for a, b in pairwise(pushed)) <= JOBS_A_TURN
     assert other.push("jid-other", queue="other") == OK
     world.run()
-    (reply,) = client.take_all()
+    (reply,) = client.heard()
     assert set(reply.json) == {"jid-007000", "short"}
     assert world.broker.totals.pushed == count - 2 + 1
     jids = [found["jid"] for found in iter(client.fetch, None) if found]
@@ -144,7 +144,7 @@ def test_one_shapeless_job_refuses_a_large_array(
     world: World, client: Puppet, spoiled: list[bytes]
 ) -> None:
     client.turns(b"PUSHB [%b]" % b",".join(spoiled))
-    (reply,) = client.take_all()
+    (reply,) = client.heard()
     assert (reply.kind, reply.text[:18]) == ("-", "ERR invalid JSON: ")
     assert world.broker.totals.pushed == 0
 
@@ -157,7 +157,7 @@ def refusable(count: int, at: bytes = b"x") -> bytes:
 def test_what_is_told_of_jobs_that_were_not_taken_is_bounded(world: World, client: Puppet) -> None:
     taken = b",".join(job_of(b"taken-%04d" % i, b"[]") for i in range(700))
     client.turns(b"PUSHB [%b,%b]" % (taken, refusable(40_000)))
-    (reply,) = client.take_all()
+    (reply,) = client.heard()
     assert (reply.kind, "too many jobs were refused: 700 were taken" in reply.text) == ("-", True)
     assert (world.broker.totals.pushed, world.service.intake.refusal_bytes) == (700, 0)
     reply = client.call(b"PUSHB [%b]" % refusable(5_000))
@@ -165,11 +165,11 @@ def test_what_is_told_of_jobs_that_were_not_taken_is_bounded(world: World, clien
 
 
 def test_what_is_told_of_them_to_all_clients_together_is_bounded(world: World) -> None:
-    clients, refused = [world.client() for _ in range(12)], b"PUSHB [%b]" % refusable(5_000)
+    clients, refused = [world.peer() for _ in range(12)], b"PUSHB [%b]" % refusable(5_000)
     for client in clients:
         client.begin(refused, turns=0)
     world.run()
-    kinds = [reply.kind for reply in (client.take() for client in clients) if reply]
+    kinds = [reply.kind for reply in (client.cut() for client in clients) if reply]
     assert (set(kinds), len(kinds), world.service.intake.refusal_bytes) == ({"$", "-"}, 12, 0)
 
 
@@ -199,7 +199,7 @@ def test_a_large_failure_is_taken_as_far_as_it_is_kept(world: World, worker: Pup
         worker.push(jid.decode(), retry=-1)
         worker.fetch()
         assert len(worker.turns(b'FAIL {"jid":"%b",%b}' % (jid, said))) > 1
-        assert worker.take() == OK
+        assert worker.cut() == OK
     texts = [job.attempt_log[-1].error_text for job in world.jobs(State.DEAD) if job.attempt_log]
     assert texts == ["x" * 1_000, "x\ufffd" + "x" * 996, "x", "x"]
 
@@ -214,7 +214,7 @@ def test_a_large_failure_is_taken_as_far_as_it_is_kept(world: World, worker: Pup
 )  # fmt: skip
 def test_other_large_commands_get_a_short_answer(client: Puppet, line: bytes) -> None:
     client.turns(line)
-    (reply,) = client.take_all()
+    (reply,) = client.heard()
     assert (reply.kind, len(reply.text) < 5_000) == ("-", True)
     assert client.push("jid-0001") == OK
 
@@ -223,7 +223,7 @@ def test_many_queues_are_changed_a_few_each_turn(world: World, client: Puppet) -
     for number in range(1_000):
         world.broker.queue(f"q{number}")
     assert len(client.turns("QUEUE PAUSE *")) == 5
-    assert client.take() == OK
+    assert client.cut() == OK
     assert all(queue.paused for queue in world.broker.queues.values())
 
 
@@ -237,7 +237,7 @@ def test_many_queues_are_changed_a_few_each_turn(world: World, client: Puppet) -
 def test_no_turn_is_long(verb: bytes, filler: bytes) -> None:
     # A busy machine may count a pause of its own as ours, but not each time.
     assert any(
-        World().client().longest_turn(verb % job_of(b"jid-0001", filler)) < 0.1 for _ in range(4)
+        World().peer().longest_turn(verb % job_of(b"jid-0001", filler)) < 0.1 for _ in range(4)
     )
 
 
@@ -253,14 +253,14 @@ def test_no_turn_is_long(verb: bytes, filler: bytes) -> None:
     ids=["PUSH", "PUSHB", "FAIL", "ACK", "BEAT", "MUTATE"],
 )  # fmt: skip
 def test_no_turn_is_long_for_what_is_nearly_large(line: bytes, filler: bytes) -> None:
-    assert any(World().client().longest_turn(line % filler) < 0.05 for _ in range(4))
+    assert any(World().peer().longest_turn(line % filler) < 0.05 for _ in range(4))
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
 @pytest.mark.parametrize(("broken", "mended"), [(b"\xff", "\ufffd"), (rb"\ud800", "\ufffd")])
 def test_broken_text_in_reports_and_jobs_of_any_size(size: int, broken: bytes, mended: str) -> None:
     world = World(limits=Limits(error_text_chars=1_000_000))
-    client = world.client("w1")
+    client = world.peer("w1")
     unit = job_of(b"jid-0001", b'["%b"]' % (broken * size), b',"retry":-1,"unknown":5')
     assert client.call(b"PUSH %b" % unit) == OK
     assert client.fetch_job()["args"] == [mended * size]

@@ -21,7 +21,7 @@ LATER = "2030-01-01T00:00:00Z"
 def populated() -> tuple[World, Puppet]:
     """Two jobs of each set and two that are merely ready."""
     world = World()
-    client = world.client("w1")
+    client = world.peer("w1")
     for i in (1, 2):
         client.push(f"ready-000{i}", i, jobtype=f"type{i}", queue="other")
     for i in (1, 2):
@@ -148,7 +148,7 @@ def test_a_jobtype_alone_is_a_pattern(
 
 def test_many_names_are_looked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(limits=Limits(window_jobs=10, supply_jobs=5))
-    client = world.client()
+    client = world.peer()
     client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
     client.push_many(job("jid-00500", i, at=LATER) for i in range(700))
     asked: list[JobQuery] = []
@@ -199,7 +199,7 @@ def test_a_killed_job_that_would_have_vanished_is_kept(world: World, client: Pup
 
 def test_a_requeued_job_goes_to_whoever_waits() -> None:
     world, client = populated()
-    worker = world.client("w2")
+    worker = world.peer("w2")
     worker.say("FETCH")
     assert client.call(mutate_line("requeue", "scheduled", jids=["later-0001"])) == OK
     assert worker.read().json["jid"] == "later-0001"
@@ -207,7 +207,7 @@ def test_a_requeued_job_goes_to_whoever_waits() -> None:
 
 def test_jobs_in_the_tail_are_meant_too() -> None:
     world = World(limits=Limits(window_jobs=10, supply_jobs=5))
-    client = world.client()
+    client = world.peer()
     client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
     assert len(world.store.tail) > 900
     assert client.call(mutate_line("kill", "scheduled", regexp="*7,*")).kind == "+"
@@ -228,14 +228,14 @@ def test_a_page_of_jobs_that_left_the_set_is_not_the_end(client: Puppet, world: 
         world.broker.retry(early, world.now)
     world.engine.supplied(want, page, world.now)
     world.run()
-    assert (client.take(), {left.state for left in world.jobs()}) == (OK, {State.READY})
+    assert (client.cut(), {left.state for left in world.jobs()}) == (OK, {State.READY})
     assert len(world.jobs()) == len(page) == 200
 
 
 def test_what_lies_behind_a_mutation_waits_for_it() -> None:
     _world, client = populated()
     client.say(mutate_line("requeue", "dead"), "FETCH", *["TRACK x"] * 200)
-    replies = client.take_all()
+    replies = client.heard()
     assert (replies[0], replies[1].json["jid"]) == (OK, "dead-00001")
     assert len(replies) == 202
 

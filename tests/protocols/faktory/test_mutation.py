@@ -11,7 +11,7 @@ from tests.support.faktory import job, mutate_line
 
 def with_large_jobs(count: int = 1, size: int = 500_000) -> tuple[World, Puppet]:
     world = World()
-    client = world.client()
+    client = world.peer()
     for number in range(count):
         client.push(f"large-000{number}", "a" * size, at=LATER)
     return world, client
@@ -34,7 +34,7 @@ def test_a_large_job_is_searched_in_turns(pattern: str, is_meant: bool) -> None:
     for _ in range(4):
         world, client = with_large_jobs()
         longest = client.longest_turn(mutate_line("discard", "scheduled", regexp=pattern))
-        assert (client.take(), len(world.jobs())) == (OK, 0 if is_meant else 1)
+        assert (client.cut(), len(world.jobs())) == (OK, 0 if is_meant else 1)
         if longest < 0.1:
             return
     raise AssertionError(f"{longest} s")
@@ -49,7 +49,7 @@ def paused_in_search(monkeypatch: pytest.MonkeyPatch) -> tuple[World, Puppet, Pu
     """A large job is being searched for the first of two clients."""
     monkeypatch.setattr("franca.protocols.faktory.mutations.SHARE", 100_000)
     world, client = with_large_jobs()
-    other = world.client()
+    other = world.peer()
     client.begin(mutate_line("kill", "scheduled", regexp="*a?]*"))
     supply(world)
     assert not client.link.out
@@ -70,7 +70,7 @@ def test_a_job_that_changed_during_a_search_is_left_alone(monkeypatch: pytest.Mo
     live = world.broker.jobs[found.id]
     world.broker.retry(live, world.now)
     world.run()
-    assert (client.take(), [job.state for job in world.jobs()]) == (OK, [State.READY])
+    assert (client.cut(), [job.state for job in world.jobs()]) == (OK, [State.READY])
 
 
 def test_a_search_goes_on_when_its_client_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +89,7 @@ def test_nobody_without_a_pattern_waits_for_a_search(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("chosen", [{"regexp": "*"}, {"jobtype": "prove"}, {}])
 def test_those_who_search_a_set_take_turns_by_page(world: World, chosen: dict[str, str]) -> None:
-    clients = [world.client() for _ in range(20)]
+    clients = [world.peer() for _ in range(20)]
     clients[0].push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
     for client in clients:
         client.begin(mutate_line("kill", "scheduled", **chosen), turns=0)
@@ -98,7 +98,7 @@ def test_those_who_search_a_set_take_turns_by_page(world: World, chosen: dict[st
         assert len(world.broker.wants) == 1
         supply(world)
     world.run()
-    assert [client.take() for client in clients] == [OK] * 20
+    assert [client.cut() for client in clients] == [OK] * 20
     assert {job.state for job in world.jobs()} == {State.DEAD}
 
 
@@ -108,9 +108,9 @@ def gone_walkers(count: int) -> tuple[World, list[Puppet]]:
     They came before: nobody comes without everything being done that can be.
     """
     world = World()
-    clients = [world.client() for _ in range(12)]
+    clients = [world.peer() for _ in range(12)]
     clients[0].push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
-    for gone in [world.client() for _ in range(count)]:
+    for gone in [world.peer() for _ in range(count)]:
         gone.begin(mutate_line("kill", "scheduled", jobtype="nope"))
         world.engine.close_link(gone.link, world.now, undelivered=True)
         world.engine.turn(world.now)
@@ -133,7 +133,7 @@ def test_who_is_there_does_not_wait_for_those_who_are_gone(
     assert pages <= 10
     world.run()
     dead = [job.name for job in world.jobs(State.DEAD)]
-    assert (client.take(), len(dead), "jid-00007" in dead) == (OK, killed, True)
+    assert (client.cut(), len(dead), "jid-00007" in dead) == (OK, killed, True)
 
 
 def test_those_who_are_gone_make_room_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +143,8 @@ def test_those_who_are_gone_make_room_for_the_others(monkeypatch: pytest.MonkeyP
     for other in others:
         other.begin(mutate_line("clear", "dead"), turns=0)
     world.run()
-    assert client.take() == OK
-    assert [other.take() for other in others].count(OK) == 8
+    assert client.cut() == OK
+    assert [other.cut() for other in others].count(OK) == 8
     assert client.call(mutate_line("clear", "dead")) == OK
 
 
@@ -160,7 +160,7 @@ def test_jobs_of_a_page_that_take_long_wait_for_a_turn(monkeypatch: pytest.Monke
 
 def test_what_all_mutations_take_together_is_bounded() -> None:
     world, _ = populated()
-    clients = [world.client() for _ in range(8)]
+    clients = [world.peer() for _ in range(8)]
     jids = [f"{i:017}" for i in range(9_900)]
     for client in clients:
         client.begin(mutate_line("discard", "dead", jids=jids), turns=0)
@@ -168,7 +168,7 @@ def test_what_all_mutations_take_together_is_bounded() -> None:
     refused = [client for client in clients if client.link.out]
     assert len(refused) == 1
     world.run()
-    assert [client.take() for client in clients].count(OK) == 7
+    assert [client.cut() for client in clients].count(OK) == 7
     assert refused[0].call("TRACK x").kind == "-"
     assert refused[0].call(mutate_line("discard", "dead", jids=jids[:9_900])) == OK
 

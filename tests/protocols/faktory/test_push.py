@@ -11,7 +11,7 @@ from tests.support.faktory import JobDict, job, mutate_line, push_line, push_man
 
 
 def delivered(text: str) -> JobDict:
-    client = World().client()
+    client = World().peer()
     assert client.call(f"PUSH {text}") == OK
     return client.fetch_job()
 
@@ -96,7 +96,7 @@ def test_spaces_between_parts_are_dropped_and_kept_inside_strings(client: Puppet
 
 
 def test_one_clients_retry_is_not_anothers_default(world: World) -> None:
-    one, other = world.client(), world.client()
+    one, other = world.peer(), world.peer()
     one.push("jid-0001", retry=2)
     other.push("jid-0002")
     assert [one.fetch_job()["retry"] for _ in range(2)] == [2, 25]
@@ -108,7 +108,7 @@ def test_a_job_for_later_is_delivered_at_its_time(client: Puppet, world: World) 
     world.pass_time(10_000 - 50)
     client.say("FETCH")
     world.pass_time(50)
-    assert client.take() is None
+    assert client.cut() is None
     world.pass_time(100)
     unit = client.read().json
     assert unit["at"] == "2026-09-21T16:13:30.0005+02:00"
@@ -158,7 +158,7 @@ def test_a_worker_may_push_the_jid_that_it_runs(world: World, worker: Puppet) ->
 
 def test_limits_are_told_and_nothing_is_kept() -> None:
     world = World(limits=Limits(body_bytes_max=500, name_bytes_max=100))
-    client = world.client()
+    client = world.peer()
     assert client.push("jid-0001", "x" * 500) == err("jobs cannot be larger than 500 bytes")
     too_long = err("jid and jobtype cannot be longer than 100 bytes")
     assert (client.push("j" * 101), client.push("ö" * 51)) == (too_long, too_long)
@@ -205,7 +205,7 @@ def test_a_thousand_jobs_at_once(world: World, client: Puppet) -> None:
 
 
 def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once(world: World) -> None:
-    flooder, other = world.client(), world.client()
+    flooder, other = world.peer(), world.peer()
     jobs = [job(f"jid-{i:05}", i) for i in range(1_999)] + [job("short")]
     data = push_many_line(jobs).encode()
     world.engine.inputs.append((flooder.link, data[:50]))
@@ -213,7 +213,7 @@ def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once(world:
     assert world.broker.totals.pushed == 500
     assert other.push("jid-other") == OK
     flooder.say("TRACK y")
-    replies = flooder.take_all()
+    replies = flooder.heard()
     assert replies[0].json == {"short": "jobs must have a reasonable jid parameter"}
     assert [reply.kind for reply in replies] == ["$", "-", "-"]
     assert world.broker.totals.pushed == 2_000
@@ -266,7 +266,7 @@ def test_saying_what_goes_without_saying_is_saying_the_same(
 
 def test_the_same_push_is_recognised_in_the_tail_by_all_its_members() -> None:
     world = World(limits=Limits(window_jobs=2, supply_jobs=1))
-    client = world.client()
+    client = world.peer()
     for i in range(20):
         client.push(f"jid-{i:04}", custom={"a": i})
     assert world.store.tail

@@ -48,7 +48,7 @@ def states(world: World) -> list[State]:
 @pytest.mark.parametrize("settler", ["", "w1", "w2"])
 @pytest.mark.parametrize("fetcher", ["", "w1"])
 def test_anybody_may_settle_the_first_delivery(world: World, fetcher: str, settler: str) -> None:
-    one, two = world.client(fetcher), world.client(settler)
+    one, two = world.peer(fetcher), world.peer(settler)
     for jid in ("jid-0001", "jid-0002"):
         one.push(jid)
         one.fetch()
@@ -76,11 +76,11 @@ def test_anybody_may_settle_the_first_delivery(world: World, fetcher: str, settl
 def test_a_later_delivery_only_by_its_holder(
     world: World, first: str, second: str, settler: str, counts: bool
 ) -> None:
-    earlier, later = world.client(first), world.client(second)
+    earlier, later = world.peer(first), world.peer(second)
     lost(world, earlier, "jid-0001", "jid-0002")
     fetch_again(world, later)
     later.fetch_job()
-    third = world.client(settler)
+    third = world.peer(settler)
     assert third.ack("jid-0001") == OK
     assert third.fail("jid-0002").kind == ("+" if counts else "-")
     assert states(world) == ([State.WAITING] if counts else [State.LEASED, State.LEASED])
@@ -89,7 +89,7 @@ def test_a_later_delivery_only_by_its_holder(
 
 
 def test_a_former_holder_does_not_speak_for_another_without_a_wid(world: World) -> None:
-    one, two, three = world.client(), world.client(), world.client()
+    one, two, three = world.peer(), world.peer(), world.peer()
     lost(world, one)
     fetch_again(world, two)
     assert (one.ack("jid-0001"), one.fail("jid-0001")) == (OK, NOT_FOUND)
@@ -102,7 +102,7 @@ def test_a_former_holder_does_not_speak_for_another_without_a_wid(world: World) 
 
 @pytest.mark.parametrize("wid", ["", "w1"])
 def test_nor_one_from_which_an_operator_took_it(world: World, wid: str) -> None:
-    one, two = world.client(wid), world.client()
+    one, two = world.peer(wid), world.peer()
     one.push("jid-0001")
     one.fetch()
     world.broker.kill(next(iter(world.broker.index.all_named("jid-0001"))), world.now)
@@ -117,7 +117,7 @@ def test_nor_one_from_which_an_operator_took_it(world: World, wid: str) -> None:
 
 
 def test_what_is_known_of_earlier_holders_outlives_the_server(world: World) -> None:
-    one, two = world.client(), world.client()
+    one, two = world.peer(), world.peer()
     lost(world, one)
     fetch_again(world, two)
     world.remember(seed=2)
@@ -136,7 +136,7 @@ def test_the_lease_of_another_protocols_worker_is_its_own(world: World, client: 
 
 
 def test_a_stale_word_of_an_earlier_holder_changes_nothing(world: World) -> None:
-    old, new = world.client("w1"), world.client("w2")
+    old, new = world.peer("w1"), world.peer("w2")
     lost(world, old)
     fetch_again(world, new)
     assert (old.ack("jid-0001"), old.fail("jid-0001")) == (OK, NOT_FOUND)
@@ -149,7 +149,7 @@ def test_a_stale_word_of_an_earlier_holder_changes_nothing(world: World) -> None
 def test_a_late_ack_of_the_last_holder_counts_while_nobody_has_the_job(
     world: World, wid: str, later_s: int, state: State
 ) -> None:
-    worker = world.client(wid)
+    worker = world.peer(wid)
     lost(world, worker)
     beating(world, later_s)
     assert states(world) == [state]
@@ -157,7 +157,7 @@ def test_a_late_ack_of_the_last_holder_counts_while_nobody_has_the_job(
 
 
 def test_a_late_ack_of_another_worker_counts_for_the_first_delivery_only(world: World) -> None:
-    worker, other = world.client("w1"), world.client("w2")
+    worker, other = world.peer("w1"), world.peer("w2")
     lost(world, worker, "jid-0001", "jid-0002")
     assert (other.ack("jid-0001"), [job.name for job in world.jobs()]) == (OK, ["jid-0002"])
     fetch_again(world, worker)
@@ -203,7 +203,7 @@ def test_two_running_jobs_of_one_jid_are_settled_one_by_one(world: World, worker
 
 
 def test_a_workers_own_job_is_settled_before_a_strangers_of_the_same_jid(world: World) -> None:
-    nobody, worker = world.client(), world.client("w1")
+    nobody, worker = world.peer(), world.peer("w1")
     nobody.push("jid-0001", 1)
     nobody.push("jid-0001", 2)
     nobody.fetch()

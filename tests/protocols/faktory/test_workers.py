@@ -28,7 +28,7 @@ def test_a_state_never_goes_back(world: World, worker: Puppet) -> None:
 
 @pytest.mark.parametrize("state", ["running", "bogus", "", None])
 def test_a_state_that_means_nothing_is_ignored(state: str | None) -> None:
-    assert World().client("w1").beat("w1", current_state=state) == OK
+    assert World().peer("w1").beat("w1", current_state=state) == OK
 
 
 @pytest.mark.parametrize(("state", "answer"), [("quiet", QUIET), ("terminate", TERMINATE)])
@@ -37,35 +37,35 @@ def test_a_worker_may_say_itself_what_it_does(worker: Puppet, state: str, answer
 
 
 def test_a_beat_may_come_from_any_connection_and_in_any_company(world: World) -> None:
-    world.client("w1")
-    assert world.client().beat("w1", extra={"x": [1]}) == OK
-    assert world.client().call('BEAT {"WID":"w1","RSS_KB":7}') == OK
+    world.peer("w1")
+    assert world.peer().beat("w1", extra={"x": [1]}) == OK
+    assert world.peer().call('BEAT {"WID":"w1","RSS_KB":7}') == OK
     assert world.service.workers()[0].rss_kb == 7
 
 
 def test_nobody_is_not_a_worker() -> None:
-    assert World().client("w1").beat("w2") == err("unknown worker w2")
-    assert World().client().call("BEAT {}") == err("unknown worker ")
+    assert World().peer("w1").beat("w2") == err("unknown worker w2")
+    assert World().peer().call("BEAT {}") == err("unknown worker ")
     assert not World().service.ask_worker("w1", "quiet")
     world = World()
-    world.client("w1")
+    world.peer("w1")
     assert not world.service.ask_worker("w1", "dance")
 
 
 @pytest.mark.parametrize("what", ["quiet", "stop"])
 def test_quiet_holds_for_every_connection_of_one_worker_only(world: World, what: str) -> None:
-    producer, one, two, other = (world.client(wid) for wid in ("", "w1", "w1", "w2"))
+    producer, one, two, other = (world.peer(wid) for wid in ("", "w1", "w1", "w2"))
     one.say("FETCH")
     world.pass_time(500)
     world.service.ask_worker("w1", what)
     producer.push("jid-0001")
-    assert one.take() is None
+    assert one.cut() is None
     two.say("FETCH")
-    assert two.take() is None
+    assert two.cut() is None
     world.pass_time(1_500)
-    assert (one.take(), two.take()) == (NULL, None)
+    assert (one.cut(), two.cut()) == (NULL, None)
     world.pass_time(500)
-    assert two.take() == NULL
+    assert two.cut() == NULL
     assert other.fetch() is not None
 
 
@@ -79,7 +79,7 @@ def test_a_quiet_worker_may_still_finish_push_and_fail(worker: Puppet) -> None:
 
 
 def test_a_worker_without_a_beat_for_a_minute_is_hung_up_on(world: World) -> None:
-    one, two, other = world.client("w1"), world.client("w1"), world.client("w2")
+    one, two, other = world.peer("w1"), world.peer("w1"), world.peer("w2")
     one.push("jid-0001")
     assert one.fetch() is not None
     world.pass_time(59_000, step=500)
@@ -102,36 +102,36 @@ def test_a_worker_that_beats_stays(world: World, worker: Puppet) -> None:
 
 
 def test_a_name_without_a_beat_is_hung_up_on_too_but_not_one_without_a_name(world: World) -> None:
-    named, nobody = world.client("w1"), world.client()
+    named, nobody = world.peer("w1"), world.peer()
     world.pass_time(62_000, step=500)
     assert (named.is_hung_up, nobody.is_hung_up) == (True, False)
 
 
 def test_a_worker_is_forgotten_with_its_last_connection(world: World) -> None:
-    one, two = world.client("w1"), world.client("w1")
+    one, two = world.peer("w1"), world.peer("w1")
     world.service.ask_worker("w1", "quiet")
     one.hang_up()
     assert two.beat("w1") == QUIET
     two.say("END")
     assert not world.service.workers()
-    assert world.client("w1").beat("w1") == OK
+    assert world.peer("w1").beat("w1") == OK
 
 
 def test_a_reaped_worker_that_comes_back_is_not_hurt_by_its_old_connections(world: World) -> None:
-    old = world.client("w1")
+    old = world.peer("w1")
     world.pass_time(59_900, step=100)
     assert not old.is_hung_up
     world.now += 200
     world.engine.tick(world.now)
-    new = world.client("w1")
+    new = world.peer("w1")
     world.run()
     assert old.is_hung_up
     assert new.beat("w1") == OK
 
 
 def test_operators_see_who_is_there(world: World) -> None:
-    one = world.client("w1", hostname="host", pid=77, labels=["python", "blue"], rss_kb=5)
-    two = world.client("w1", hostname="else", pid=78)
+    one = world.peer("w1", hostname="host", pid=77, labels=["python", "blue"], rss_kb=5)
+    two = world.peer("w1", hostname="else", pid=78)
     one.push("jid-0001", queue="b")
     one.fetch("b", "a")
     two.fetch("c")
@@ -144,7 +144,7 @@ def test_operators_see_who_is_there(world: World) -> None:
 
 
 def test_a_worker_is_described_as_far_as_anybody_looks(world: World) -> None:
-    world.client("w1", hostname="h" * 3_000, labels=["l" * 120] * 80)
+    world.peer("w1", hostname="h" * 3_000, labels=["l" * 120] * 80)
     (view,) = world.service.workers()
     assert (view.host, list(view.labels)) == ("h" * 255, ["l" * 100] * 32)
 
@@ -152,12 +152,12 @@ def test_a_worker_is_described_as_far_as_anybody_looks(world: World) -> None:
 def test_descriptions_of_all_workers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("franca.protocols.faktory.workers.DESCRIPTIONS_BYTES_MAX", 3_000)
     world = World()
-    clients = [world.client(f"w{i}", hostname="h" * 200, labels=["l"]) for i in range(5)]
+    clients = [world.peer(f"w{i}", hostname="h" * 200, labels=["l"]) for i in range(5)]
     assert [view.host for view in world.service.workers()] == ["h" * 200] * 3 + [""] * 2
     for client in clients:
         client.hang_up()
     assert world.service.registry.described_in == 0
-    world.client("w9", hostname="h")
+    world.peer("w9", hostname="h")
     assert [view.host for view in world.service.workers()] == ["h"]
 
 

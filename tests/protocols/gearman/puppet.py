@@ -11,7 +11,7 @@ from franca.protocols.gearman.service import GearmanService
 from franca.protocols.gearman.settings import GearmanSettings
 from tests.protocols.faktory.puppet import Puppet as FaktoryPuppet
 from tests.protocols.world import AnyPuppet, AnyWorld
-from tests.support.gearman import Commands, Packet, Text, Type, joined, take_packet
+from tests.support.gearman import Gearman, Packet, Text, Type, joined
 from tests.support.protocols import listeners
 
 SETTINGS = GearmanSettings(host="box", pid=4711)
@@ -35,6 +35,8 @@ class World(AnyWorld[Any]):
         puppet: Puppet = self.add(Puppet(self, self.open_link("gearman", peer)))
         return puppet
 
+    peer = connect
+
     def faktory(self) -> FaktoryPuppet:
         """A client and worker of another protocol."""
         link = self.open_link("faktory", Peer("127.0.0.1", local=True))
@@ -49,7 +51,7 @@ class World(AnyWorld[Any]):
         """A worker that sleeps."""
         puppet = self.worker(*functions)
         puppet.say(Type.PRE_SLEEP)
-        assert puppet.take() is None
+        assert puppet.cut() is None
         return puppet
 
     def running(self, function: str = "f", **job: Any) -> tuple[Puppet, Puppet, bytes]:
@@ -65,37 +67,22 @@ class World(AnyWorld[Any]):
         return World(settings=self._settings, seed=2, store=deepcopy(self.store), **same)
 
 
-class Puppet(AnyPuppet, Commands):
+class Puppet(AnyPuppet, Gearman):
     """One peer on its link."""
 
     usual = Type.SUBMIT_JOB
-    heard = AnyPuppet.bytes_heard
-    send_bytes = AnyPuppet.send
-
-    def begin(self, data: bytes, turns: int = 1) -> None:
-        """Send this, and let the server act for so many turns only."""
-        self.world.engine.inputs.append((self.link, data))
-        for _ in range(turns):
-            self.world.engine.turn(self.world.now)
-
-    def take(self) -> Packet | None:
-        """The next packet or line that was not read yet."""
-        return take_packet(self.unread)
-
-    def take_all(self) -> list[Packet]:
-        return list(iter(self.take, None))
 
     def wait_for(self, *_: Type) -> Packet:
         """The one answer, which must be there without time passing."""
-        message = self.take()
+        message = self.cut()
         assert message is not None, "no answer"
         assert not self.unread, f"more than one answer: {self.unread!r}"
         return message
 
-    def line(self, text: str, end: str = "\n") -> bytes:
+    def say_line(self, text: str, end: str = "\n") -> bytes:
         """Say one line and hear all that is answered."""
         self.send((text + end).encode())
-        return self.heard()
+        return self.bytes_heard()
 
     def submit_bg(self, function: Text = "f", body: Text = "x", unique: Text = "") -> bytes:
         return self.submit(function, body, unique, Type.SUBMIT_JOB_BG)

@@ -66,7 +66,7 @@ def test_a_gearman_job_is_a_work_unit_to_a_faktory_worker(world: World) -> None:
     told = [unit[name] for name in ("jid", "queue", "jobtype", "args")]
     assert told == [handle.decode(), "f", "f", ["hello"]]
     assert worker.ack(handle.decode()) == OK
-    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "")]
+    assert client.heard() == [res(Type.WORK_COMPLETE, handle, "")]
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
@@ -78,7 +78,7 @@ def test_a_faktory_failures_text_reaches_the_gearman_client(world: World, except
     worker.fetch_job("f")
     assert worker.fail(handle.decode(), "it broke") == OK
     loud = res(Type.WORK_EXCEPTION, handle, "it broke")
-    assert client.take_all() == [loud if exceptions else res(Type.WORK_FAIL, handle)]
+    assert client.heard() == [loud if exceptions else res(Type.WORK_FAIL, handle)]
 
 
 def test_a_background_job_failed_by_a_faktory_worker_is_dead_as_in_gearman(world: World) -> None:
@@ -104,8 +104,8 @@ def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue(wo
     sleeper, worker, client = world.sleeper("f"), world.faktory(), world.connect()
     worker.say("FETCH f")
     first, second = client.submit_bg(), client.submit_bg()
-    assert first in worker.heard()
-    assert sleeper.take() == res(Type.NOOP)
+    assert first in worker.bytes_heard()
+    assert sleeper.cut() == res(Type.NOOP)
     assert sleeper.grab_handle() == second
 
 
@@ -115,7 +115,7 @@ def test_a_sleeping_gearman_worker_and_a_waiting_faktory_worker_share_a_queue(wo
 def test_a_faktory_job_is_a_workload_to_a_gearman_worker(world: World) -> None:
     faktory, worker = world.faktory(), world.sleeper("f")
     faktory.push("jid-0001", "hello", queue="f")
-    assert worker.take() == res(Type.NOOP)
+    assert worker.cut() == res(Type.NOOP)
     job = worker.call(Type.GRAB_JOB_ALL)
     handle = job.handle
     assert job == res(Type.JOB_ASSIGN_UNIQ, handle, "f", "jid-0001", "hello")
@@ -124,7 +124,7 @@ def test_a_faktory_job_is_a_workload_to_a_gearman_worker(world: World) -> None:
     worker.say(Type.WORK_STATUS, handle, "1", "2")
     worker.say(Type.WORK_DATA, handle, "d")
     worker.complete(handle, "r")
-    assert (worker.heard(), world.broker.jobs) == (b"", {})
+    assert (worker.bytes_heard(), world.broker.jobs) == (b"", {})
 
 
 def test_a_faktory_job_failed_by_a_gearman_worker_is_retried_as_in_faktory(world: World) -> None:

@@ -31,7 +31,7 @@ def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) 
     assert (len(said), len({id(piece) for piece in said})) == (4, 1)
     assert twice.link.bulky, "else they would be joined before they are sent"
     world.run()
-    assert twice.take_all() == [res(number, handle, b"d" * size)] * 2
+    assert twice.heard() == [res(number, handle, b"d" * size)] * 2
 
 
 def test_an_exception_many_wait_for_is_held_once_and_plain_to_the_others(world: World) -> None:
@@ -45,7 +45,7 @@ def test_an_exception_many_wait_for_is_held_once_and_plain_to_the_others(world: 
     world.run()
     plain, loud = res(Type.WORK_FAIL, handle), res(Type.WORK_EXCEPTION, handle, b"e" * 900)
     for at, client in enumerate(clients):
-        assert client.take_all() == [plain if at % 2 else loud]
+        assert client.heard() == [plain if at % 2 else loud]
 
 
 def test_what_was_said_last_is_not_kept(world: World) -> None:
@@ -62,7 +62,7 @@ def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn(world: World) ->
     worker.begin(request(Type.WORK_DATA, handle, "d") * 20)
     assert {len(client.link.out) for client in clients} == {13}, "each costs as much as five others"
     world.run()
-    assert all(len(client.take_all()) == 20 for client in clients)
+    assert all(len(client.heard()) == 20 for client in clients)
 
 
 def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others(world: World) -> None:
@@ -77,7 +77,7 @@ def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others(world: W
     assert [len(client.link.out) for client in clients[:2]] == [1, 1]
     world.run()
     data, done = res(Type.WORK_DATA, handle, "d"), res(Type.WORK_COMPLETE, handle, "")
-    assert all(client.take_all() == [data, done] for client in clients)
+    assert all(client.heard() == [data, done] for client in clients)
 
 
 def test_a_submit_that_is_refused_does_not_count_as_one_that_waits() -> None:
@@ -98,7 +98,7 @@ def test_one_connection_waits_for_one_job_only_so_often(world: World) -> None:
     assert other.submit(unique="u") == client.submit_bg(unique="u") == handle
     worker.grab()
     worker.complete(handle, "r")
-    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "r")] * client_commands.JOINS_MAX
+    assert client.heard() == [res(Type.WORK_COMPLETE, handle, "r")] * client_commands.JOINS_MAX
     assert client.conversation.joins == {}
     again = client.submit(unique="u")
     assert again == client.submit(unique="u") != handle
@@ -115,7 +115,7 @@ def test_a_job_that_many_wait_for_is_more_than_one_message(world: World, message
     client.begin(message * 20)
     assert len(client.link.out) == 7
     world.run()
-    assert len(client.take_all()) == 20
+    assert len(client.heard()) == 20
 
 
 # -- one connection that is told much --------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_a_worker_is_given_as_much_as_may_wait_for_it_and_then_others(world: Wor
     worker.begin(request(Type.GRAB_JOB) * 64)
     assert sum(map(len, worker.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
-    heard = [message.type for message in worker.take_all()]
+    heard = [message.type for message in worker.heard()]
     assert (heard.count(Type.JOB_ASSIGN), heard.count(Type.NO_JOB)) == (40, 24)
 
 
@@ -136,4 +136,4 @@ def test_echoes_end_a_share_when_as_much_waits_as_may(world: World, client: Pupp
     client.begin(request(Type.ECHO_REQ, b"x" * 300_000) * 20)
     assert sum(map(len, client.link.out)) < world.limits.output_soft_bytes + 300_100
     world.run()
-    assert len(client.take_all()) == 20
+    assert len(client.heard()) == 20

@@ -160,7 +160,7 @@ def converse(*pieces: bytes) -> bytes:
     peer = World(limits=Limits(frame_bytes_max=8_192)).connect()
     for piece in pieces:
         peer.send(piece)
-    return peer.heard()
+    return peer.bytes_heard()
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def check(world: World) -> None:
     assert sorted(held) == sorted(job.id for job in leased)
     client, worker, handle = world.running("sane")
     worker.complete(handle, "r")
-    assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
+    assert client.cut() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 @settings(max_examples=100, deadline=None)
@@ -104,7 +104,7 @@ def test_cuts_in_a_stream_change_no_answer(messages: list[bytes], sizes: list[in
         peer = world.connect()
         for part in parts:
             peer.send(part)
-        heard.append((sorted_by_message(peer.heard())[0], peer.is_hung_up))
+        heard.append((sorted_by_message(peer.bytes_heard())[0], peer.is_hung_up))
         assert world.engine.unhandled == 0, world.engine.notices
     assert heard[0] == heard[1]
 
@@ -122,7 +122,7 @@ def test_a_large_packet_that_comes_in_drops_is_looked_at_once(world: World, peer
         world.engine.inputs.append((peer.link, data[at : at + 100]))
     with patch.object(PacketReader, "_wait", autospec=True, side_effect=PacketReader._wait) as wait:
         world.run()
-    assert peer.take() == res(Type.ECHO_RES, b"x" * 300_000)
+    assert peer.cut() == res(Type.ECHO_RES, b"x" * 300_000)
     assert wait.call_count == 1
 
 
@@ -208,4 +208,4 @@ def test_what_takes_long_is_more_than_one_message(
     peer.begin(asked)
     assert len(list(said(b"".join(peer.link.out)))) == at_once
     world.run()
-    assert [message.type for message in peer.take_all()] == answers
+    assert [message.type for message in peer.heard()] == answers

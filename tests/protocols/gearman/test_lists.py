@@ -29,7 +29,7 @@ def test_a_list_is_cut_by_its_bytes_too(world: World, words: str) -> None:
     [first] = said_in_a_turn(world, admin)
     assert BYTES_A_TURN <= len(first) < BYTES_A_TURN + LINE_BYTES_MAX + 2_000
     world.run()
-    assert len(admin.heard()) > 300_000
+    assert len(admin.bytes_heard()) > 300_000
 
 
 def test_a_list_waits_for_its_reader(world: World) -> None:
@@ -46,7 +46,7 @@ def test_a_list_waits_for_its_reader(world: World) -> None:
     assert len(admin.unread) == before
     world.engine.go_on(admin.link)
     world.run()
-    assert admin.heard().endswith(b".\nOK 2.0.0\nOK 2.0.0\n")
+    assert admin.bytes_heard().endswith(b".\nOK 2.0.0\nOK 2.0.0\n")
 
 
 def test_a_line_that_is_not_very_long_is_not_cut(world: World) -> None:
@@ -68,7 +68,7 @@ def test_a_search_by_unique_id_counts_by_the_functions_it_looks_at(world: World)
     peer.begin(request(Type.GET_STATUS_UNIQUE, "u") * 20)
     assert len(peer.link.out) <= 4
     world.run()
-    assert peer.take_all() == [res(42, "u", "0", "0", "0", "0", "0")] * 20
+    assert peer.heard() == [res(42, "u", "0", "0", "0", "0", "0")] * 20
 
 
 # -- what is listed changes while it is listed ------------------------------------------------------------

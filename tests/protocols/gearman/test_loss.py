@@ -20,7 +20,7 @@ def test_a_lost_workers_jobs_come_back_to_the_head_in_their_old_order(world: Wor
     worker.hang_up()
     other = world.worker("f")
     assert [other.grab_handle() for _ in range(5)] == handles
-    assert client.heard() == b""
+    assert client.bytes_heard() == b""
 
 
 @pytest.mark.parametrize("heard", [True, False])
@@ -38,9 +38,9 @@ def test_jobs_that_were_asked_for_at_once_and_never_left_were_never_given(turns:
     world = World(settings=GearmanSettings(job_retries=0))
     client, worker = world.connect(), world.worker("f")
     handles = [client.submit() for _ in range(200)]
-    worker.begin(request(Type.GRAB_JOB) * 200, turns)
+    worker.begin(request(Type.GRAB_JOB) * 200, turns=turns)
     worker.hang_up(undelivered=True)
-    assert client.take_all() == []
+    assert client.heard() == []
     other = world.worker("f")
     assert [other.grab_handle() for _ in handles] == handles
     assert {job.losses for job in world.broker.jobs.values()} == {0}
@@ -78,7 +78,7 @@ def test_a_job_is_run_so_often_and_has_failed(retries: int, runs: int, backgroun
         assert worker.grab_handle() == handle
         worker.hang_up()
     assert world.worker("f").grab() is None
-    assert client.take_all() == ([] if background else [res(Type.WORK_FAIL, handle)])
+    assert client.heard() == ([] if background else [res(Type.WORK_FAIL, handle)])
     reasons = [(job.attempt_log or [])[-1].error_kind for job in world.jobs(State.DEAD)]
     assert reasons == ["WorkerLost"] * background
 
@@ -93,7 +93,7 @@ def test_without_a_limit_a_job_outlives_any_number_of_workers(background: bool) 
         assert worker.grab_handle() == handle
         worker.hang_up()
         world.pass_time(100)
-    assert (client.take_all(), world.jobs(State.DEAD)) == ([], [])
+    assert (client.heard(), world.jobs(State.DEAD)) == ([], [])
 
 
 def test_progress_restarts_with_a_new_worker(world: World) -> None:
@@ -133,7 +133,7 @@ def test_a_worker_slower_than_its_own_limit_loses_a_job(world: World, said: str,
     assert other.grab_handle() == handle
     assert worker.call(Type.WORK_COMPLETE, handle, "late") == NOT_FOUND
     other.complete(handle, "r")
-    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
+    assert client.heard() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 @pytest.mark.parametrize("said", ["0", "-5", "never", "", "9" * 30])
@@ -141,7 +141,7 @@ def test_no_time_is_no_timeout(world: World, said: str) -> None:
     client, worker, handle = timed(world, said)
     world.pass_time(3_600_000, step=60_000)
     worker.complete(handle, "r")
-    assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
+    assert client.cut() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 def test_each_job_of_a_worker_has_its_own_time(world: World) -> None:
@@ -158,9 +158,9 @@ def test_a_timeout_may_be_a_failure_as_the_document_says() -> None:
     world = World(settings=GearmanSettings(on_timeout="fail"))
     client, worker, handle = timed(world)
     world.pass_time(2_500)
-    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
+    assert client.heard() == [res(Type.WORK_FAIL, handle)]
     worker.complete(handle, "late")
-    assert worker.heard() == b"", "nobody else has the job: there is nothing to complain of"
+    assert worker.bytes_heard() == b"", "nobody else has the job: there is nothing to complain of"
 
 
 def test_timeouts_are_unclean_ends_and_come_to_an_end() -> None:
@@ -170,7 +170,7 @@ def test_timeouts_are_unclean_ends_and_come_to_an_end() -> None:
         world.pass_time(2_500)
         assert worker.grab_handle() == handle
     world.pass_time(2_500)
-    assert client.take_all() == [res(Type.WORK_FAIL, handle)]
+    assert client.heard() == [res(Type.WORK_FAIL, handle)]
 
 
 # -- who waits hangs up -----------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_a_job_that_nobody_waits_for_any_more_is_gone_from_the_queue(world: Worl
     client, worker = world.connect(), world.worker("f")
     client.submit()
     client.hang_up()
-    assert worker.line("status") == b"f\t0\t0\t1\n.\n"
+    assert worker.say_line("status") == b"f\t0\t0\t1\n.\n"
     assert worker.grab() is None
 
 
@@ -189,7 +189,7 @@ def test_a_running_job_that_nobody_waits_for_any_more_may_be_finished(world: Wor
     client.hang_up()
     worker.say(Type.WORK_DATA, handle, "d")
     worker.complete(handle, "r")
-    assert worker.heard() == b""
+    assert worker.bytes_heard() == b""
 
 
 def test_a_running_job_that_nobody_waits_for_is_not_run_again(world: World) -> None:
@@ -205,7 +205,7 @@ def test_whoever_joins_an_abandoned_job_gets_its_result(world: World) -> None:
     late = world.connect()
     assert late.submit(unique="u") == handle
     worker.complete(handle, "r")
-    assert late.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
+    assert late.heard() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 def test_a_submit_like_an_abandoned_unrun_job_is_a_new_job(client: Puppet, world: World) -> None:
@@ -232,7 +232,7 @@ def test_of_two_that_wait_the_one_that_stays_gets_the_result(world: World) -> No
     one.hang_up()
     assert worker.grab_handle() == handle
     worker.complete(handle, "r")
-    assert two.take_all() == [res(Type.WORK_COMPLETE, handle, "r")]
+    assert two.heard() == [res(Type.WORK_COMPLETE, handle, "r")]
 
 
 # -- crashes, where the original loses jobs -------------------------------------------------------------------

@@ -25,7 +25,7 @@ def _heard(title: str, sent: bytes, *cuts: int) -> bytes:
     peer = _world_with(title)[0].connect()
     for begin, end in pairwise((0, *cuts, len(sent))):
         peer.send(sent[begin:end])
-    return peer.heard()
+    return peer.bytes_heard()
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)

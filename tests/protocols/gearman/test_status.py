@@ -33,10 +33,10 @@ def test_the_status_of_a_job_from_its_submit_to_its_end(
     assert client.status(handle) == RUNS
     worker.say(Type.WORK_STATUS, handle, "3", "7")
     worker.say(Type.WORK_DATA, handle, "9\09")
-    client.heard()
+    client.bytes_heard()
     assert client.status(handle) == [b"1", b"1", b"3", b"7"]
     worker.say(end, handle, *([] if end == Type.WORK_FAIL else ["r"]))
-    client.heard()
+    client.bytes_heard()
     assert client.status(handle) == status
 
 
@@ -75,7 +75,7 @@ def test_a_long_name_is_answered_and_held_once(client: Puppet, world: World, num
     assert held == [name], "nothing was put in front of a copy of it"
     assert (client.conversation.task, client.conversation.holding) == (None, False)
     world.run()
-    assert client.take() is not None
+    assert client.cut() is not None
 
 
 @pytest.mark.parametrize("number", [Type.GET_STATUS, Type.GET_STATUS_UNIQUE])
@@ -92,7 +92,7 @@ def test_jobs_in_the_store_are_found_and_what_is_asked_behind_waits_its_turn() -
     asked = b"".join(request(Type.GET_STATUS, handle) for handle in handles)
     client.send(asked + request(Type.ECHO_REQ, "last"))
     answers = [res(Type.STATUS_RES, handle, *QUEUED) for handle in handles]
-    assert client.take_all() == [*answers, res(Type.ECHO_RES, "last")]
+    assert client.heard() == [*answers, res(Type.ECHO_RES, "last")]
 
 
 def test_a_peer_that_leaves_while_the_store_is_asked_harms_nobody() -> None:
@@ -124,7 +124,7 @@ def test_a_handle_of_an_earlier_run_is_not_taken_for_the_job_that_has_its_number
     handles = [client.submit_bg() for _ in range(9)]
     assert id_in(old) in [id_in(handle) for handle in handles]
     assert client.status(old) == UNKNOWN
-    assert client.line(f"cancel job {old.decode()}") == b"ERR UNKNOWN_JOB\r\n"
+    assert client.say_line(f"cancel job {old.decode()}") == b"ERR UNKNOWN_JOB\r\n"
     assert [client.status(handle) for handle in handles] == [QUEUED] * 9
 
 
@@ -148,16 +148,16 @@ def test_handles_of_earlier_versions_are_found_wherever_their_jobs_lie() -> None
     again = world.restart()
     client, worker = again.connect(), again.worker("f")
     assert [client.status(handle) for handle in handles] == [QUEUED] * 20
-    assert client.line(f"cancel job {handles[-1].decode()}") == b"OK\r\n"
+    assert client.say_line(f"cancel job {handles[-1].decode()}") == b"OK\r\n"
     assert worker.grab_handle() == handles[0]
     worker.complete(handles[0], "r")
-    assert (worker.heard(), client.status(handles[0])) == (b"", DONE)
+    assert (worker.bytes_heard(), client.status(handles[0])) == (b"", DONE)
 
 
 def test_memory_of_ended_jobs_is_bounded(client: Puppet, worker: Puppet, world: World) -> None:
     first = client.submit()
     worker.complete(worker.grab_handle())
-    client.heard()
+    client.bytes_heard()
     for number in range(10_000):
         world.service.ended[b"%d" % number] = world.service.ended[first]
     assert client.status(first) == DONE
@@ -189,10 +189,10 @@ def test_a_job_is_found_by_its_unique_id_with_the_number_of_those_who_wait(world
     client.submit(unique="u")
     worker.grab()
     worker.say(Type.WORK_STATUS, handle, "1", "4")
-    client.heard()
+    client.bytes_heard()
     assert by_unique(client, b"u") == [b"1", b"1", b"1", b"4", b"2"]
     worker.complete(handle)
-    client.heard()
+    client.bytes_heard()
     assert by_unique(client, b"u") == [*UNKNOWN, b"0"]
 
 
@@ -226,4 +226,4 @@ def test_a_search_among_many_functions_takes_more_than_one_turn(world: World) ->
     client.begin(asked, turns=2)
     assert client.link.out == []
     assert other.call(Type.ECHO_REQ, "x") == res(Type.ECHO_RES, "x")
-    assert [message.type for message in client.take_all()] == [42, 17]
+    assert [message.type for message in client.heard()] == [42, 17]

@@ -25,7 +25,7 @@ def test_a_foreground_job_needs_no_disk_from_start_to_end(world: World, number: 
     handle = client.submit("f", "work", kind=number)
     assert worker.grab() == Work(handle, b"f", b"work")
     worker.complete(handle, "result")
-    assert client.take() == res(Type.WORK_COMPLETE, handle, "result")
+    assert client.cut() == res(Type.WORK_COMPLETE, handle, "result")
     assert (client.waited_for_commit, worker.waited_for_commit) == (False, False)
     assert not world.store.held
 
@@ -38,7 +38,7 @@ def test_a_background_job_is_durable_before_its_handle_is_told(world: World, num
     assert [job.name.encode() for job in world.store.held.values()] == [handle]
     assert worker.grab() == Work(handle, b"f", b"work")
     worker.complete(handle, "result")
-    assert (client.heard(), world.store.held) == (b"", {})
+    assert (client.bytes_heard(), world.store.held) == (b"", {})
 
 
 def test_a_background_job_is_given_out_once_the_store_has_it(world: World) -> None:
@@ -77,18 +77,18 @@ def test_submits_are_answered_in_order_also_those_that_are_refused(client: Puppe
     for kind, unique in ((18, ""), (7, "u" * 65), (7, ""), (18, "")):
         client.begin(request(kind, "f", unique, "x"), turns=0)
     client.world.run()
-    answers = [message.type for message in client.take_all()]
+    answers = [message.type for message in client.heard()]
     assert answers == [Type.JOB_CREATED, Type.ERROR, Type.JOB_CREATED, Type.JOB_CREATED]
 
 
 def test_nothing_about_a_job_overtakes_its_handle(world: World) -> None:
     peer = world.worker("f")
     peer.send(request(Type.SUBMIT_JOB_BG, "f", "u", "x") + request(Type.SUBMIT_JOB, "f", "u", "x"))
-    first, second = peer.take_all()
+    first, second = peer.heard()
     assert first == second
     handle = peer.grab_handle()
     peer.send(request(Type.WORK_DATA, handle, "d") + request(Type.WORK_COMPLETE, handle, "r"))
-    assert [m.type for m in peer.take_all()] == [Type.WORK_DATA, Type.WORK_COMPLETE]
+    assert [m.type for m in peer.heard()] == [Type.WORK_DATA, Type.WORK_COMPLETE]
 
 
 def test_one_connection_may_be_client_and_worker_for_its_own_job() -> None:
@@ -96,7 +96,7 @@ def test_one_connection_may_be_client_and_worker_for_its_own_job() -> None:
     handle = peer.submit("f", "work")
     assert peer.grab() == Work(handle, b"f", b"work")
     peer.complete(handle, "r")
-    assert peer.take() == res(Type.WORK_COMPLETE, handle, "r")
+    assert peer.cut() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 @pytest.mark.parametrize("body", [b"", b"f", b"f\0u"])
@@ -106,7 +106,7 @@ def test_a_packet_with_too_few_arguments_is_refused_and_swallows_nothing(
 ) -> None:
     client.send(request(number, body) + request(Type.ECHO_REQ, "still here"))
     too_few = err("INVALID_PACKET", "The packet has too few arguments")
-    assert client.take_all() == [too_few, res(Type.ECHO_RES, "still here")]
+    assert client.heard() == [too_few, res(Type.ECHO_RES, "still here")]
     assert not world.broker.jobs
 
 
@@ -115,7 +115,7 @@ def test_workloads_and_results_are_any_bytes(client: Puppet, worker: Puppet, wor
     handle = client.submit("f", every)
     assert worker.grab() == Work(handle, b"f", every)
     worker.complete(handle, every)
-    assert client.take() == res(Type.WORK_COMPLETE, handle, every)
+    assert client.cut() == res(Type.WORK_COMPLETE, handle, every)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_function_may_be_called_anything_without_a_nul(world: World, function:
     worker.say(Type.CAN_DO, function)
     worker.say(Type.PRE_SLEEP)
     handle = client.submit(function, "x", "u")
-    assert worker.take() == res(Type.NOOP)
+    assert worker.cut() == res(Type.NOOP)
     assert (worker.grab(), worker.grab()) == (Work(handle, function, b"x"), None)
 
 
@@ -159,7 +159,7 @@ def test_no_more_may_wait_for_one_job_than_can_be_told_in_one_turn(world: World)
         assert client.submit(unique="other") != handle
     worker.grab()
     worker.complete(handle, "r")
-    assert client.take_all() == [res(Type.WORK_COMPLETE, handle, "r")] * 3
+    assert client.heard() == [res(Type.WORK_COMPLETE, handle, "r")] * 3
 
 
 def test_names_and_bodies_beyond_the_limits_are_refused_and_the_connection_stays() -> None:
@@ -187,7 +187,7 @@ def test_jobs_that_are_waited_for_are_bounded_in_memory() -> None:
     refused = client.call(Type.SUBMIT_JOB, "f", "", b"x" * 1_000)
     assert refused.arguments[0] == b"QUEUE_ERROR"
     worker.complete(worker.grab_handle())
-    client.heard()
+    client.bytes_heard()
     client.submit("f", b"x" * 1_000)
 
 
@@ -205,7 +205,7 @@ def test_the_same_unique_id_is_the_same_job_while_it_waits_and_while_it_runs(wor
     worker.complete(handle, "r")
     assert worker.grab() is None
     end, early = res(Type.WORK_COMPLETE, handle, "r"), res(Type.WORK_DATA, handle, "early")
-    assert [one.take_all(), two.take_all(), three.take_all()] == [[early, end], [early, end], [end]]
+    assert [one.heard(), two.heard(), three.heard()] == [[early, end], [early, end], [end]]
 
 
 def test_who_submits_twice_hears_everything_twice(client: Puppet, worker: Puppet) -> None:
@@ -215,13 +215,13 @@ def test_who_submits_twice_hears_everything_twice(client: Puppet, worker: Puppet
     worker.say(Type.WORK_STATUS, handle, "1", "2")
     worker.complete(handle, "r")
     status, end = res(Type.WORK_STATUS, handle, "1", "2"), res(Type.WORK_COMPLETE, handle, "r")
-    assert client.take_all() == [status, status, end, end]
+    assert client.heard() == [status, status, end, end]
 
 
 def test_a_unique_id_is_free_again_when_its_job_has_ended(client: Puppet, worker: Puppet) -> None:
     handle = client.submit(unique="u")
     worker.complete(worker.grab_handle())
-    client.heard()
+    client.bytes_heard()
     assert client.submit(unique="u") != handle
 
 
@@ -279,11 +279,11 @@ def test_an_epoch_job_is_durable_waits_for_its_time_and_then_wakes_a_sleeper(wor
     handle = submit_later(client)
     assert client.waited_for_commit
     assert client.status(handle) == [b"1", b"0", b"0", b"0"]
-    assert client.line("status") == b"f\t1\t0\t1\n.\n"
+    assert client.say_line("status") == b"f\t1\t0\t1\n.\n"
     world.pass_time(59_900)
-    assert worker.take() is None
+    assert worker.cut() is None
     world.pass_time(200)
-    assert worker.take() == res(Type.NOOP)
+    assert worker.cut() == res(Type.NOOP)
     assert worker.grab() == Work(handle, b"f", b"x")
 
 
@@ -327,9 +327,9 @@ def test_a_scheduled_job_runs_once_at_the_next_minute_that_matches(world: World)
     handle = client.submit("f", "x\0y", "u", Type.SUBMIT_JOB_SCHED, *fields)
     assert client.waited_for_commit
     world.pass_time(99_900)
-    assert worker.take() is None
+    assert worker.cut() is None
     world.pass_time(200)
-    assert worker.take() == res(Type.NOOP)
+    assert worker.cut() == res(Type.NOOP)
     assert worker.grab() == Work(handle, b"f", b"x\0y")
     worker.complete(handle)
     assert not world.broker.jobs

@@ -57,7 +57,7 @@ def test_packets_and_lines_on_one_connection_are_answered_in_order(peer: Puppet)
         (Type.ECHO_RES, "2"),
         (Type.TEXT, "OK 4711\n"),
     )
-    assert peer.take_all() == [res(*kind) for kind in kinds]
+    assert peer.heard() == [res(*kind) for kind in kinds]
 
 
 def test_a_flood_is_acted_on_in_shares_and_in_order() -> None:
@@ -66,7 +66,7 @@ def test_a_flood_is_acted_on_in_shares_and_in_order() -> None:
     peer.begin(b"".join(request(Type.ECHO_REQ, str(n)) for n in range(50)))
     assert len(peer.link.out) == 4
     world.run()
-    assert [message.body for message in peer.take_all()] == [b"%d" % n for n in range(50)]
+    assert [message.body for message in peer.heard()] == [b"%d" % n for n in range(50)]
 
 
 def test_the_body_of_a_packet_that_takes_none_is_passed_over(peer: Puppet) -> None:
@@ -79,13 +79,13 @@ def test_the_body_of_a_packet_that_takes_none_is_passed_over(peer: Puppet) -> No
 def test_the_magic_of_a_response_is_an_error_and_the_connection_stays(peer: Puppet) -> None:
     peer.send(response(Type.ECHO_REQ, b"x") + request(Type.ECHO_REQ, "y"))
     refused = err("INVALID_MAGIC", "Request magic expected")
-    assert peer.take_all() == [refused, res(Type.ECHO_RES, "y")]
+    assert peer.heard() == [refused, res(Type.ECHO_RES, "y")]
 
 
 @pytest.mark.parametrize("head", [b"\0XYZ", b"\0req", b"\0\0\0\0", b"\0RE\0"])
 def test_any_other_magic_closes_the_connection_at_once(peer: Puppet, head: bytes) -> None:
     peer.send(head)
-    assert (peer.heard(), peer.is_hung_up) == (b"", True)
+    assert (peer.bytes_heard(), peer.is_hung_up) == (b"", True)
 
 
 @pytest.mark.parametrize("head", [b"\0REX", b"GET "])
@@ -104,7 +104,7 @@ def test_a_type_that_never_was_closes_the_connection_before_its_body_comes(
     peer: Puppet, magic: bytes, number: int
 ) -> None:
     peer.send(magic + struct.pack(">II", number, 1000))
-    assert (peer.heard(), peer.is_hung_up) == (b"", True)
+    assert (peer.bytes_heard(), peer.is_hung_up) == (b"", True)
 
 
 @pytest.mark.parametrize("number", [5, 6, 8, 10, 11, 17, 19, 20, 24, 27, 31, 40, 42])
@@ -119,7 +119,7 @@ def test_a_packet_that_is_announced_too_large_is_refused_before_it_comes(size: i
     assert peer.call(Type.ECHO_REQ, b"x" * 64) == res(Type.ECHO_RES, b"x" * 64)
     peer.send(b"\0REQ" + struct.pack(">II", Type.ECHO_REQ, size))
     refused = err("ARGUMENT_TOO_LARGE", f"a packet may have 64 bytes, not {size}")
-    assert (peer.take(), peer.is_hung_up) == (refused, True)
+    assert (peer.cut(), peer.is_hung_up) == (refused, True)
 
 
 def test_a_line_that_does_not_end_closes_the_connection(peer: Puppet) -> None:
@@ -130,14 +130,14 @@ def test_a_line_that_does_not_end_closes_the_connection(peer: Puppet) -> None:
 
 
 def test_a_line_of_more_than_five_words_closes_the_connection(peer: Puppet) -> None:
-    assert peer.line("show a b c d") == b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
-    assert (peer.line("show a b c d e"), peer.is_hung_up) == (b"", True)
+    assert peer.say_line("show a b c d") == b"ERR UNKNOWN_SHOW_ARGUMENTS\r\n"
+    assert (peer.say_line("show a b c d e"), peer.is_hung_up) == (b"", True)
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "HEAD", "OPTIONS", "DELETE", "PATCH"])
 def test_a_web_page_cannot_speak_to_us(world: World, peer: Puppet, method: str) -> None:
     peer.send(f"{method} / HTTP/1.1\r\n\r\n".encode() + request(Type.SUBMIT_JOB_BG, "f", "", "x"))
-    assert (peer.heard(), peer.is_hung_up, world.broker.jobs) == (b"", True, {})
+    assert (peer.bytes_heard(), peer.is_hung_up, world.broker.jobs) == (b"", True, {})
 
 
 # -- patience ----------------------------------------------------------------------------------------

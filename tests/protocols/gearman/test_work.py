@@ -39,8 +39,8 @@ def test_every_word_is_passed_on_as_it_came(
     run: Run, number: int, arguments: tuple[str, ...]
 ) -> None:
     run.worker.say(number, run.handle, *arguments)
-    assert run.client.take_all() == [res(number, run.handle, *arguments)]
-    assert run.worker.heard() == b""
+    assert run.client.heard() == [res(number, run.handle, *arguments)]
+    assert run.worker.bytes_heard() == b""
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_the_word_of_who_does_not_hold_the_job_has_no_effect(
     stranger = run.world.worker("f")
     for handle in (run.handle, b"H:never:1"):
         assert stranger.call(number, handle, *arguments) == answer
-    assert run.client.heard() == b""
+    assert run.client.bytes_heard() == b""
     run.worker.complete(run.handle, "r")
-    assert run.client.take_all() == [res(Type.WORK_COMPLETE, run.handle, "r")]
+    assert run.client.heard() == [res(Type.WORK_COMPLETE, run.handle, "r")]
     assert run.worker.call(number, run.handle, *arguments) == answer, "nor has a second word"
 
 
@@ -94,7 +94,7 @@ def test_a_handle_that_is_too_long_is_refused_in_the_originals_words(worker: Pup
 def test_a_failed_job_is_not_run_again_and_the_bare_handle_is_told(run: Run) -> None:
     run.worker.fail(run.handle)
     size = len(run.handle).to_bytes(4, "big")
-    assert run.client.heard() == b"\0RES\0\0\0\x0e" + size + run.handle
+    assert run.client.bytes_heard() == b"\0RES\0\0\0\x0e" + size + run.handle
     assert run.worker.grab() is None
 
 
@@ -113,26 +113,26 @@ def test_all_who_wait_share_a_long_result(world: World, number: int, background:
     assert all(client.link.bulky for client in clients)
     assert {client.link.after_commit for client in clients} == {background and number == 13}
     world.run()
-    assert clients[0].take_all() == [res(number, handle, b"r" * 100_000)] * 2
+    assert clients[0].heard() == [res(number, handle, b"r" * 100_000)] * 2
 
 
 def test_a_status_without_both_numbers_is_refused_and_passed_on_to_nobody(run: Run) -> None:
     refused = err("INVALID_PACKET", "The packet has too few arguments")
     for arguments in ((), ("1",)):
         assert run.worker.call(Type.WORK_STATUS, run.handle, *arguments) == refused
-    assert run.client.heard() == b""
+    assert run.client.bytes_heard() == b""
 
 
 def test_a_status_that_is_too_long_is_passed_on_and_not_kept(run: Run) -> None:
     run.worker.say(Type.WORK_STATUS, run.handle, "1", "2")
     run.worker.say(Type.WORK_STATUS, run.handle, "3", "4" * 10_000)
-    assert len(run.client.take_all()) == 2
+    assert len(run.client.heard()) == 2
     assert run.client.status(run.handle) == [b"1", b"1", b"1", b"2"]
 
 
 def test_a_nul_behind_a_handle_is_not_forwarded(run: Run) -> None:
     run.worker.fail(run.handle + b"\0")
-    assert run.client.take_all() == [res(Type.WORK_FAIL, run.handle)]
+    assert run.client.heard() == [res(Type.WORK_FAIL, run.handle)]
 
 
 @pytest.mark.parametrize("exceptions", [True, False])
@@ -143,27 +143,27 @@ def test_an_exception_is_one_end_to_all_in_the_words_that_each_knows(
     run = Run(exceptions=exceptions)
     run.worker.say(Type.WORK_EXCEPTION, run.handle, text)
     end = res(Type.WORK_EXCEPTION, run.handle, text)
-    assert run.client.take_all() == [end if exceptions else res(Type.WORK_FAIL, run.handle)]
+    assert run.client.heard() == [end if exceptions else res(Type.WORK_FAIL, run.handle)]
 
 
 def test_a_server_may_send_exceptions_to_all() -> None:
     run = Run(World(settings=GearmanSettings(exceptions=True)))
     run.worker.say(Type.WORK_EXCEPTION, run.handle, "boom")
-    assert run.client.take_all() == [res(Type.WORK_EXCEPTION, run.handle, "boom")]
+    assert run.client.heard() == [res(Type.WORK_EXCEPTION, run.handle, "boom")]
     assert run.client.call(Type.OPTION_REQ, "exceptions") == res(Type.OPTION_RES, "exceptions")
 
 
 def test_who_knows_exceptions_hears_of_a_plain_failure_plainly() -> None:
     run = Run(exceptions=True)
     run.worker.fail(run.handle)
-    assert run.client.take_all() == [res(Type.WORK_FAIL, run.handle)]
+    assert run.client.heard() == [res(Type.WORK_FAIL, run.handle)]
 
 
 def test_a_failure_after_an_exception_is_swallowed(run: Run) -> None:
     died = request(Type.WORK_EXCEPTION, run.handle, "died")
     run.worker.send(died + request(Type.WORK_FAIL, run.handle))
-    assert run.client.take_all() == [res(Type.WORK_FAIL, run.handle)]
-    assert run.worker.heard() == b"", "the worker would die of an ERROR"
+    assert run.client.heard() == [res(Type.WORK_FAIL, run.handle)]
+    assert run.worker.bytes_heard() == b"", "the worker would die of an ERROR"
     assert not run.worker.is_hung_up
 
 
@@ -178,7 +178,7 @@ def test_the_results_of_background_jobs_are_dropped(world: World) -> None:
     client, worker, handle = world.running(kind=Type.SUBMIT_JOB_BG)
     for number in (Type.WORK_DATA, Type.WORK_WARNING, Type.WORK_COMPLETE):
         worker.say(number, handle, "r")
-    assert client.heard() == worker.heard() == b""
+    assert client.bytes_heard() == worker.bytes_heard() == b""
 
 
 def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason(world: World) -> None:
@@ -196,7 +196,7 @@ def test_a_background_job_that_fails_is_kept_among_the_dead_with_its_reason(worl
 def test_a_result_that_is_too_large_is_a_failure_with_that_reason() -> None:
     run = Run(World(limits=Limits(body_bytes_max=100)))
     run.worker.complete(run.handle, b"x" * 101)
-    assert run.client.take_all() == [res(Type.WORK_FAIL, run.handle)]
+    assert run.client.heard() == [res(Type.WORK_FAIL, run.handle)]
 
 
 def test_the_end_of_a_joined_background_job_waits_for_the_disk(world: World) -> None:
@@ -205,13 +205,13 @@ def test_the_end_of_a_joined_background_job_waits_for_the_disk(world: World) -> 
     assert (waiting.submit(unique="u"), waiting.waited_for_commit) == (handle, False)
     worker.grab()
     worker.complete(handle, "r")
-    assert waiting.take() == res(Type.WORK_COMPLETE, handle, "r")
+    assert waiting.cut() == res(Type.WORK_COMPLETE, handle, "r")
     assert waiting.waited_for_commit
 
 
 def test_a_result_without_a_separator_is_an_empty_result(run: Run) -> None:
     run.worker.say(Type.WORK_COMPLETE, run.handle)
-    assert run.client.take_all() == [res(Type.WORK_COMPLETE, run.handle, "")]
+    assert run.client.heard() == [res(Type.WORK_COMPLETE, run.handle, "")]
 
 
 # -- a client that is slower than its worker --------------------------------------------------------
@@ -223,11 +223,11 @@ def test_a_worker_is_held_back_while_its_client_does_not_take_what_it_sends(run:
     run.worker.send(data[0])
     run.worker.send(data[1] + request(Type.WORK_COMPLETE, run.handle, "r"))
     run.world.pass_time(5_000)
-    assert run.client.take_all() == [res(Type.WORK_DATA, run.handle, "0")]
+    assert run.client.heard() == [res(Type.WORK_DATA, run.handle, "0")]
     run.world.engine.go_on(run.client.link)
     run.world.pass_time(200)
     end = res(Type.WORK_COMPLETE, run.handle, "r")
-    assert run.client.take_all() == [res(Type.WORK_DATA, run.handle, "1"), end]
+    assert run.client.heard() == [res(Type.WORK_DATA, run.handle, "1"), end]
 
 
 def test_a_client_that_never_reads_is_waited_for_once(run: Run) -> None:
@@ -236,10 +236,10 @@ def test_a_client_that_never_reads_is_waited_for_once(run: Run) -> None:
     run.worker.send(data)
     run.worker.send(data)
     run.world.pass_time(9_000)
-    assert len(run.client.take_all()) == 1
+    assert len(run.client.heard()) == 1
     run.world.pass_time(2_000)
     run.worker.send(data)
-    assert len(run.client.take_all()) == 2
+    assert len(run.client.heard()) == 2
 
 
 def test_a_worker_does_not_wait_for_each_client_that_never_reads(world: World) -> None:
@@ -253,15 +253,15 @@ def test_a_worker_does_not_wait_for_each_client_that_never_reads(world: World) -
         worker.send(request(Type.WORK_DATA, handle, "d") * 2)
     worker.send(request(Type.WORK_COMPLETE, handles[-1], "r"))
     world.pass_time(9_900)
-    assert good.take_all() == []
+    assert good.heard() == []
     world.pass_time(1_000)
-    assert good.take_all() == [res(Type.WORK_COMPLETE, handles[-1], "r")]
+    assert good.heard() == [res(Type.WORK_COMPLETE, handles[-1], "r")]
     world.pass_time(60_000, step=1_000)
     worker.send(request(Type.WORK_DATA, handles[1], "d"))
     worker.send(request(Type.ECHO_REQ, "x"))
-    assert worker.take() is None, "a minute later it waits again"
+    assert worker.cut() is None, "a minute later it waits again"
     world.pass_time(11_000)
-    assert worker.take() == res(Type.ECHO_RES, "x")
+    assert worker.cut() == res(Type.ECHO_RES, "x")
 
 
 def test_a_client_that_reads_slowly_is_waited_for_again_and_again(run: Run) -> None:
@@ -271,10 +271,10 @@ def test_a_client_that_reads_slowly_is_waited_for_again_and_again(run: Run) -> N
         run.worker.send(data)
         run.worker.send(data)
         run.world.pass_time(5_000)
-        assert len(run.client.take_all()) == 1, "the worker is held back"
+        assert len(run.client.heard()) == 1, "the worker is held back"
         run.world.engine.go_on(run.client.link)
         run.world.pass_time(100)
-        assert len(run.client.take_all()) == 1
+        assert len(run.client.heard()) == 1
 
 
 def test_time_spent_on_clients_cut_off_is_in_vain_too(worker: Puppet, world: World) -> None:
@@ -286,10 +286,10 @@ def test_time_spent_on_clients_cut_off_is_in_vain_too(worker: Puppet, world: Wor
         worker.send(request(Type.WORK_DATA, handle, "d"))
         worker.send(request(Type.ECHO_REQ, "x"))
         world.pass_time(4_000)
-        assert (worker.take() is None) is (number < 2), "ten seconds are enough"
+        assert (worker.cut() is None) is (number < 2), "ten seconds are enough"
         deaf.hang_up()
         world.pass_time(100)
-        worker.take_all()
+        worker.heard()
 
 
 @pytest.mark.parametrize("who", ["client", "worker"])
@@ -297,10 +297,10 @@ def test_who_leaves_meanwhile_holds_nobody_back(run: Run, who: str) -> None:
     run.world.engine.hold_back(run.client.link)
     run.worker.send(request(Type.WORK_DATA, run.handle, "d"))
     run.worker.send(request(Type.ECHO_REQ, "x"))
-    assert run.worker.heard() == b""
+    assert run.worker.bytes_heard() == b""
     (run.client if who == "client" else run.worker).hang_up()
     run.world.pass_time(200)
-    assert (run.worker.take() == res(Type.ECHO_RES, "x")) is (who == "client")
+    assert (run.worker.cut() == res(Type.ECHO_RES, "x")) is (who == "client")
 
 
 # -- options and echo -----------------------------------------------------------------------------------
@@ -328,5 +328,5 @@ def test_an_echo_is_any_bytes() -> None:
 )
 def test_a_client_id_is_shown_on_one_line(peer: Puppet, said: bytes, shown: bytes) -> None:
     peer.say(Type.SET_CLIENT_ID, said)
-    assert peer.heard() == b""
-    assert peer.line("workers") == b"1 127.0.0.1 %b :\n.\n" % shown
+    assert peer.bytes_heard() == b""
+    assert peer.say_line("workers") == b"1 127.0.0.1 %b :\n.\n" % shown

@@ -43,7 +43,7 @@ def test_a_worker_may_hold_any_number_of_jobs(world: World, client: Puppet, work
     assert [worker.grab_handle() for _ in range(20)] == handles
     for handle in reversed(handles):
         worker.complete(handle)
-    assert (worker.heard(), world.broker.jobs) == (b"", {})
+    assert (worker.bytes_heard(), world.broker.jobs) == (b"", {})
 
 
 def test_priority_comes_before_function_and_first_in_before_last_in(world: World) -> None:
@@ -77,9 +77,9 @@ def test_a_crowd_of_jobs_comes_in_order_out_of_the_store() -> None:
 
 def test_saying_twice_what_one_can_do_counts_once(world: World) -> None:
     worker = world.worker("f", "f", "f")
-    assert worker.line("status") == b"f\t0\t0\t1\n.\n"
+    assert worker.say_line("status") == b"f\t0\t0\t1\n.\n"
     worker.say(Type.CANT_DO, "f")
-    assert worker.line("status") == b"f\t0\t0\t0\n.\n"
+    assert worker.say_line("status") == b"f\t0\t0\t0\n.\n"
 
 
 @pytest.mark.parametrize("number", [Type.CANT_DO, Type.RESET_ABILITIES])
@@ -91,13 +91,13 @@ def test_who_can_do_no_more_keeps_what_it_has_and_gets_no_more(world: World, num
     worker.say(number, *(["f"] if number == Type.CANT_DO else []))
     assert worker.grab() is None
     worker.complete(handle, "r")
-    assert worker.heard() == b""
-    assert client.take() == res(Type.WORK_COMPLETE, handle, "r")
+    assert worker.bytes_heard() == b""
+    assert client.cut() == res(Type.WORK_COMPLETE, handle, "r")
 
 
 def test_a_function_stays_listed_when_its_worker_is_gone(world: World) -> None:
     world.worker("f").hang_up()
-    assert world.connect().line("status") == b"f\t0\t0\t0\n.\n"
+    assert world.connect().say_line("status") == b"f\t0\t0\t0\n.\n"
 
 
 def test_a_worker_is_not_refused_for_a_nul_behind_a_name(world: World) -> None:
@@ -113,7 +113,7 @@ def test_names_and_lists_beyond_the_limits_are_refused(monkeypatch: pytest.Monke
     assert worker.call(Type.CAN_DO, "x" * 9) == err("ARGUMENT_TOO_LARGE", "Function name too large")
     worker.say(Type.CANT_DO, "a")
     worker.say(Type.CAN_DO, "d")
-    assert worker.heard() == b""
+    assert worker.bytes_heard() == b""
 
 
 # -- sleep ----------------------------------------------------------------------------------------------
@@ -128,23 +128,23 @@ def test_a_sleeper_is_woken_once_by_the_next_job(world: World) -> None:
     client, worker = world.connect(), world.sleeper("f")
     client.submit()
     client.submit()
-    assert worker.take_all() == [NOOP]
+    assert worker.heard() == [NOOP]
 
 
 def test_who_is_awake_is_not_woken(world: World) -> None:
     client, worker = world.connect(), world.sleeper("f")
     worker.grab()
     client.submit()
-    assert worker.heard() == b""
+    assert worker.bytes_heard() == b""
 
 
 @pytest.mark.parametrize("number", [Type.ECHO_REQ, Type.CAN_DO, Type.GET_STATUS])
 def test_only_asking_for_a_job_ends_the_sleep(world: World, number: int) -> None:
     client, worker = world.connect(), world.sleeper("f")
     worker.say(number, "other")
-    worker.heard()
+    worker.bytes_heard()
     client.submit()
-    assert worker.take() == NOOP
+    assert worker.cut() == NOOP
 
 
 def test_one_sleeper_is_woken_for_each_job(world: World, client: Puppet) -> None:
@@ -159,42 +159,42 @@ def test_more_may_be_woken_for_each_job(wakeup: int, woken: int) -> None:
     world = World(settings=GearmanSettings(wakeup=wakeup))
     workers = [world.sleeper("f") for _ in range(4)]
     world.connect().submit()
-    assert sum(worker.take_all() == [NOOP] for worker in workers) == woken
+    assert sum(worker.heard() == [NOOP] for worker in workers) == woken
 
 
 def test_who_was_woken_in_vain_and_lies_down_again_is_woken_again(world: World) -> None:
     client, worker, other = world.connect(), world.sleeper("f"), world.worker("f")
     client.submit()
-    assert worker.take() == NOOP
+    assert worker.cut() == NOOP
     other.grab_handle()
     worker.say(Type.PRE_SLEEP)
-    assert worker.take() is None
+    assert worker.cut() is None
     client.submit()
-    assert worker.take() == NOOP
+    assert worker.cut() == NOOP
 
 
 def test_another_is_woken_in_place_of_one_that_does_not_come(world: World, client: Puppet) -> None:
     stuck, other = world.sleeper("f"), world.sleeper("f")
     handle = client.submit()
-    assert (stuck.take(), other.take()) == (NOOP, None)
+    assert (stuck.cut(), other.cut()) == (NOOP, None)
     world.pass_time(LATE_MS + 200)
-    assert other.take() == NOOP
+    assert other.cut() == NOOP
     assert other.grab_handle() == handle
 
 
 def test_another_is_woken_in_place_of_one_that_is_gone(world: World, client: Puppet) -> None:
     gone, other = world.sleeper("f"), world.sleeper("f")
     client.submit()
-    assert other.take() is None
+    assert other.cut() is None
     gone.hang_up()
-    assert other.take() == NOOP
+    assert other.cut() == NOOP
 
 
 def test_a_job_that_comes_back_wakes_a_sleeper(world: World) -> None:
     _, holder, handle = world.running()
     sleeper = world.sleeper("f")
     holder.hang_up()
-    assert sleeper.take() == NOOP
+    assert sleeper.cut() == NOOP
     assert sleeper.grab_handle() == handle
 
 
@@ -202,7 +202,7 @@ def test_who_learns_a_function_in_its_sleep_is_woken_for_jobs_that_wait(world: W
     world.connect().submit_bg("g")
     worker = world.sleeper("f")
     worker.say(Type.CAN_DO, "g")
-    assert worker.take_all() == [NOOP]
+    assert worker.heard() == [NOOP]
 
 
 def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it(world: World) -> None:
@@ -210,9 +210,9 @@ def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it(world: World) -
     worker.say(Type.CANT_DO, "f")
     client = world.connect()
     client.submit_bg("f")
-    assert worker.take() is None
+    assert worker.cut() is None
     client.submit_bg("g")
-    assert worker.take() == NOOP
+    assert worker.cut() == NOOP
 
 
 def test_learning_many_functions_in_its_sleep_costs_no_search_for_each(world: World) -> None:
@@ -227,22 +227,22 @@ def test_who_is_woken_by_its_own_job_is_told_so_before_it_is_given_it(world: Wor
     sleep, submit, grab = request(Type.PRE_SLEEP), request(7, "f", "", "x"), request(Type.GRAB_JOB)
     peer.send(sleep + submit + grab)
     numbers = [Type.JOB_CREATED, Type.NOOP, Type.JOB_ASSIGN]
-    assert [message.type for message in peer.take_all()] == numbers
+    assert [message.type for message in peer.heard()] == numbers
     peer.send(sleep + submit + grab + sleep)
-    assert [message.type for message in peer.take_all()] == numbers
+    assert [message.type for message in peer.heard()] == numbers
     world.connect().submit()
-    assert peer.take_all() == [NOOP]
+    assert peer.heard() == [NOOP]
     peer.send(grab)
-    peer.heard()
+    peer.bytes_heard()
     world.connect().submit()
-    assert peer.heard() == b"", "it is awake"
+    assert peer.bytes_heard() == b"", "it is awake"
 
 
 def test_lying_down_twice_is_lying_down_once(world: World) -> None:
     worker = world.sleeper("f")
     worker.say(Type.PRE_SLEEP)
     world.connect().submit()
-    assert worker.take_all() == [NOOP]
+    assert worker.heard() == [NOOP]
 
 
 # -- the server stops ---------------------------------------------------------------------------------------
@@ -251,15 +251,15 @@ def test_lying_down_twice_is_lying_down_once(world: World) -> None:
 def test_a_stopping_server_gives_out_nothing_and_lets_running_jobs_end(world: World) -> None:
     client, worker, sleeper = world.connect(), world.worker("f"), world.sleeper("f")
     handle = client.submit()
-    assert sleeper.take() == NOOP
+    assert sleeper.cut() == NOOP
     assert worker.grab_handle() == handle
     sleeper.grab()
     sleeper.say(Type.PRE_SLEEP)
     world.engine.stop(world.now)
     client.submit_bg()
-    assert (sleeper.take(), sleeper.grab(), world.service.consumers()) == (None, None, 1)
+    assert (sleeper.cut(), sleeper.grab(), world.service.consumers()) == (None, None, 1)
     worker.complete(handle, "r")
-    assert client.take_all()[-1] == res(Type.WORK_COMPLETE, handle, "r")
+    assert client.heard()[-1] == res(Type.WORK_COMPLETE, handle, "r")
     assert world.service.consumers() == 0
 
 
@@ -284,7 +284,7 @@ def test_what_all_workers_together_can_do_is_bounded(world: World) -> None:
         assert first.call(Type.CAN_DO, "b") == refused
         second.say(Type.RESET_ABILITIES)
         first.say(Type.CAN_DO, "b")
-        assert second.heard() == first.heard() == b""
+        assert second.bytes_heard() == first.bytes_heard() == b""
         first.hang_up()
         second.hang_up()
     assert world.service.abilities_bytes == 0
@@ -334,8 +334,8 @@ def test_a_function_for_which_there_is_no_room_is_refused_and_nothing_has_change
     refused = worker.call(Type.CAN_DO, "g")
     assert (refused.type, refused.arguments[0]) == (Type.ERROR, b"QUEUE_ERROR")
     assert worker.call(Type.SUBMIT_JOB, "g", "", "x").arguments[0] == b"QUEUE_ERROR"
-    assert worker.line("create function g").startswith(b"ERR TOO_MANY_FUNCTIONS")
-    assert worker.line("status") == b"f\t0\t0\t1\n.\n"
+    assert worker.say_line("create function g").startswith(b"ERR TOO_MANY_FUNCTIONS")
+    assert worker.say_line("status") == b"f\t0\t0\t1\n.\n"
     assert list(worker.conversation.functions) == [b"f"]
     assert worker.submit("f") == worker.grab_handle()
     worker.hang_up()
