@@ -32,7 +32,7 @@ class Actor(Notes, ABC):
         self, clock: Callable[[], float], events: list[Event], protocol: str, name: str, rng: Random
     ) -> None:
         super().__init__(clock, events)
-        self.protocol = self.habits = protocol
+        self.protocol = self.peer_rules = protocol
         self.name = name
         self.rng = Random(rng.getrandbits(32))
         self.peer_type = PEERS[protocol]
@@ -58,7 +58,7 @@ class Actor(Notes, ABC):
         """The connection is gone: what was asked and not answered may have happened or not."""
         self.break_off()
         now = self.clock()
-        self.events.append(Event("close", self.habits, self.conn, t0=last_open, t1=now))
+        self.events.append(Event("close", self.peer_rules, self.conn, t0=last_open, t1=now))
 
 
 class Submitter(Actor):

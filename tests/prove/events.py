@@ -85,7 +85,7 @@ class Notes:
     """What an actor notes of what it does: first what it is about to say, then what came of it."""
 
     conn: str
-    habits: str
+    peer_rules: str
     worker = ""
     """The name under which it holds jobs, where they outlive the connection."""
 
@@ -97,7 +97,7 @@ class Notes:
     def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
         """This is about to be said; it is written down when `end` is told what came of it."""
         now = self.clock()
-        event = Event(op, self.habits, self.conn, jid, now, now, worker=self.worker, **fields)
+        event = Event(op, self.peer_rules, self.conn, jid, now, now, worker=self.worker, **fields)
         self._under_way[id(event)] = event
         return event
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from tests.prove import history_order
 from tests.prove.events import Event, Rules
-from tests.prove.history_index import NEVER, Index, JobStory, habits_of
+from tests.prove.history_index import NEVER, Index, JobStory, rules_of
 
 CLASSES: tuple[str, ...] = (
     "lost",  # accepted, and after a full drain never seen or never ended
@@ -185,7 +185,7 @@ class _Judge:
                 continue
             # Who runs another protocol's volatile job need not be told that its time is over.
             crossed = story.volatile and any(p.proto != ack.proto for p in story.pushes[:1])
-            told = habits_of(ack.proto).ack_tells and not crossed
+            told = rules_of(ack.proto).ack_tells and not crossed
             if told or self._held(run, ack):
                 settled[id(run)] = min(settled.get(id(run), NEVER), ack.t1)
         return settled
@@ -292,7 +292,7 @@ class _Judge:
             if self._over(run, reports=False) > end.t1 and not self._is_followed(run, end):
                 yield end.t1
         for run, after in pairwise(self.runs):
-            if self.story.habits.expiry_fails and self._only_expired(run, after):
+            if self.story.peer_rules.expiry_fails and self._only_expired(run, after):
                 yield after.t0 - self.rules.epsilon
 
     def _only_expired(self, run: Event, after: Event) -> bool:

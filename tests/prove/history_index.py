@@ -11,17 +11,17 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from tests.prove.events import Event
-from tests.support.peer import Habits
+from tests.support.peer import PeerRules
 from tests.support.protocols import PEERS
 
 NEVER = float("inf")
 # `core`: a harness inside the process, which sees what the broker itself answered.
-_HABITS = {"core": Habits(grace=60.0, ack_tells=True, expiry_fails=True)}
-_HABITS |= {name: one for kind in PEERS.values() for name, one in kind.behaviour.habits.items()}
+_RULES = {"core": PeerRules(grace=60.0, ack_tells=True, expiry_fails=True)}
+_RULES |= {name: one for kind in PEERS.values() for name, one in kind.behaviour.peer_rules.items()}
 
 
-def habits_of(protocol: str) -> Habits:
-    return _HABITS.get(protocol, Habits())
+def rules_of(protocol: str) -> PeerRules:
+    return _RULES.get(protocol, PeerRules())
 
 
 class Least:
@@ -103,9 +103,9 @@ class JobStory:
         self.retry = max((p.retry for p in self.possible if p.retry is not None), default=None)
 
     @property
-    def habits(self) -> Habits:
+    def peer_rules(self) -> PeerRules:
         """Those of the protocol in which it was submitted."""
-        return habits_of(self.pushes[0].proto if self.pushes else "")
+        return rules_of(self.pushes[0].proto if self.pushes else "")
 
     @property
     def volatile(self) -> bool:
@@ -114,7 +114,7 @@ class JobStory:
 
     def is_end(self, event: Event) -> bool:
         """Whether a report of this kind ends the job for good."""
-        return event.op == "ack" or (event.op == "fail" and self.habits.fail_ends)
+        return event.op == "ack" or (event.op == "fail" and self.peer_rules.fail_ends)
 
     @property
     def sole_push(self) -> Event | None:
@@ -182,7 +182,7 @@ class Index:
         Expiry is counted from the moment before the fetch was sent; a FAIL and a close from before
         they were said. With `reports` off, only what the holder did not report itself.
         """
-        grace = habits_of(delivery.proto).grace
+        grace = rules_of(delivery.proto).grace
         over = min(
             self.closed_from(delivery.conn, delivery.t0) + grace,
             # What is not on the disk is forgotten in a restart, leases and all.
@@ -202,7 +202,7 @@ class Index:
 
     def lasts(self, end: Event) -> bool:
         """Whether no restart can have undone what this report was told."""
-        on_the_disk = habits_of(end.proto).ack_lasts
+        on_the_disk = rules_of(end.proto).ack_lasts
         return on_the_disk or self._promises.since(end.t1) <= self.restarts.since(end.t1)
 
     def closed_from(self, conn: str, moment: float) -> float:

@@ -318,7 +318,7 @@ class Consumer(Actor, actors.Runner):
         return tuple(queue for queue in (self.queue, spare) if queue)
 
     def greet(self) -> None:
-        self.habits = self.peer.habits
+        self.peer_rules = self.peer.peer_rules
         if self.peer.rests and self.rng.random() < 0.5:
             self._rest()  # many libraries rest first and wait to be woken
 

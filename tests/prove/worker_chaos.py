@@ -13,7 +13,7 @@ from random import Random
 from tests.prove.events import Event
 from tests.prove.harness import Options, Result, limits
 from tests.prove.history import check
-from tests.prove.history_index import habits_of
+from tests.prove.history_index import rules_of
 from tests.prove.load import Load, Plan, left_in
 from tests.prove.observe import percentile
 from tests.prove.worker_process import WorkerProcess, WorkerProcesses
@@ -93,10 +93,10 @@ def _redeliveries(
             runs[event.jid].append(event.t1)
     ends = {(event.jid, event.conn) for event in events if event.op in ("ack", "fail")}
     pushes = [event for event in events if event.op == "push"]
-    at_once = {event.jid for event in pushes if not habits_of(event.proto).expiry_fails}
+    at_once = {event.jid for event in pushes if not rules_of(event.proto).expiry_fails}
     waits: list[float] = []
     for worker, diary in diaries:
-        if habits_of(worker.protocol).grace:
+        if rules_of(worker.protocol).grace:
             continue
         before, after = worker.killed
         for run in diary:

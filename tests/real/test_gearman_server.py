@@ -46,7 +46,7 @@ def serves(client: Peer, worker: Peer) -> bool:
 def test_a_unix_socket(tmp_path: Path) -> None:
     path = tmp_path / "gearman.sock"
     with Server(tmp_path / "data", extra_args=["--gearman", f"unix:{path}"], speaks=("gearman",)):
-        peers = [Peer(path=str(path)) for _ in range(2)]
+        peers = [Peer(str(path)) for _ in range(2)]
         assert serves(*peers)
         assert peers[0].line("create function g") == b"OK\r\n", "a local peer"
 

@@ -68,7 +68,7 @@ class Actor(actors.Actor):
         if not self.peer.lasts:
             self.peer = self.new_peer()
         self.peer.open()
-        self.habits = self.peer.habits
+        self.peer_rules = self.peer.peer_rules
         if self.peer.is_open:
             self.begin_work()
 
@@ -285,7 +285,7 @@ class Worker(Actor, actors.Runner):
         if not self._held or self.wire is None or self.wire.link.closing or self._silent_since:
             return None
         grant, fetched = self._held[0].grant, self._held[0].fetched
-        holder = self.peer.holder(self.wire.link.id)
+        holder = self.peer.held_as.format(link=self.wire.link.id, worker=self.peer.worker)
         is_own = fetched.jid.startswith(self.protocol)
         # Of another's job the time is known only if it was told; and a lease that outlives the
         # connection may be of a job that does not outlive a crash.
@@ -422,7 +422,7 @@ class Worker(Actor, actors.Runner):
         if self._silent_since:
             # From then on the server might take it for gone.
             moment = self._silent_since / 1000
-            self.events.append(Event("close", self.habits, self.conn, t0=moment, t1=moment))
+            self.events.append(Event("close", self.peer_rules, self.conn, t0=moment, t1=moment))
         kept = [run for run in self._held if self.peer.lasts or self.rng.random() < 0.5]
         if not (self.worker or self.peer.lasts):
             self._left_behind += kept if self.behaviour.silence_ms else []

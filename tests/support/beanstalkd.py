@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import Answer, Behaviour, Done, Grant, Offer, Unexpected
+from tests.support.peer import Answer, Done, Grant, Offer, Unexpected
 
 _COUNTED = (b"RESERVED", b"FOUND", b"OK")
 _TTR_S = 60
@@ -70,6 +70,7 @@ class Peer(peer.Peer):
     """Replies come in the order of the commands. Nothing is said while a `reserve` waits."""
 
     protocol = "beanstalkd"
+    held_as = "{link}"
 
     def open(self) -> None:
         self._expected: deque[Answer | None] = deque()
@@ -116,9 +117,6 @@ class Peer(peer.Peer):
         reserve = float(_SHORT_S) if self.protocol.encode() in reply.data else None
         return Grant(job_id, job_id.decode(), queue, reply.data, reserve)
 
-    def holder(self, link: str) -> str:
-        return link
-
     def submit(self, *offers: Offer) -> None:
         for offer in offers:
             if offer.queue != self._used:
@@ -147,10 +145,10 @@ def _vary(offer: Offer, rng: Random) -> None:
     offer.reserve = _SHORT_S
 
 
-Peer.behaviour = Behaviour(
+Peer.behaviour = peer.Behaviour(
     vary=_vary,
     words={"ack": 84, "release": 8, "vanish": 8},
     has_reserve=True,
     ways=(("many", ""), ("one", "")),
-    habits={"beanstalkd": peer.Habits(fail_ends=True)},
+    peer_rules={"beanstalkd": peer.PeerRules(fail_ends=True)},
 )

@@ -63,8 +63,8 @@ class Connection(Scoped, Generic[M]):
         raise NotImplementedError
 
     def read(self) -> M:
-        """The next message that comes."""
-        return self._read()
+        """The next message, of those aside or of those that come."""
+        return self.next_of(lambda _: True)
 
     def heard(self) -> list[M]:
         """All messages that have come already, none of them in part."""

@@ -239,6 +239,7 @@ class Peer(peer.Peer):
     """
 
     protocol = "eventmq"
+    held_as = "eventmq {link}"
 
     def open(self) -> None:
         self._greeted = False
@@ -306,9 +307,6 @@ class Peer(peer.Peer):
         if offer.waits:
             self._waiting[jid].append(offer)
         return peer.Accepted(offer, jid)
-
-    def holder(self, link: str) -> str:
-        return f"eventmq {link}"
 
     def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:

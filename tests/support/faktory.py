@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from tests.prove.bodies import undone
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 JobDict = dict[str, Any]  # a work unit as JSON has it
 
@@ -95,7 +95,7 @@ def mutate_line(cmd: str, target: str, **filters: object) -> str:
 
 
 def in_bytes(*lines: str | bytes) -> bytes:
-    raw = [line.encode() if isinstance(line, str) else line for line in lines]
+    raw = (line.encode() if isinstance(line, str) else line for line in lines)
     return b"".join(line + b"\r\n" for line in raw)
 
 
@@ -175,10 +175,7 @@ def take_replies(unread: bytearray) -> Iterator[bytes]:
 
 def said(data: bytes) -> Iterator[bytes]:
     """All that a server said, reply by reply; `ValueError` if it cannot be read."""
-    unread = bytearray(data)
-    yield from take_replies(unread)
-    if unread:
-        raise ValueError(f"half a reply: {bytes(unread[:60])!r}")
+    return messages_in(lambda unread: next(take_replies(unread), None), data)
 
 
 def take_reply(unread: bytearray) -> Reply | None:
@@ -206,6 +203,7 @@ class Peer(peer.Peer):
     """Replies come in the order of the commands. A lease outlives the connection of a named worker."""
 
     protocol = "faktory"
+    held_as = "{worker}"
 
     def open(self) -> None:
         self._asked: deque[Callable[[Reply], Iterable[peer.Answer]]] = deque([self._on_greeting])
@@ -230,9 +228,6 @@ class Peer(peer.Peer):
     def _on_hello(self, reply: Reply) -> Iterable[peer.Answer]:
         self.is_open = True
         return _heard(None, reply)
-
-    def holder(self, link: str) -> str:
-        return self.worker
 
     def submit(self, *offers: peer.Offer) -> None:
         self._asked.extend(partial(_taken, [offer]) for offer in offers)
@@ -327,5 +322,5 @@ Peer.behaviour = peer.Behaviour(
     has_reserve=True,
     takes_bytes=False,
     # Leases outlive the connection; a worker that stays silent for a minute is given up.
-    habits={"faktory": peer.Habits(grace=60.0, expiry_fails=True)},
+    peer_rules={"faktory": peer.PeerRules(grace=60.0, expiry_fails=True)},
 )

@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple, Self
 
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, messages_in
 
 _HEADER = struct.Struct(">4sII")
 
@@ -89,8 +89,7 @@ class Work(NamedTuple):
 
 
 def joined(*arguments: Text) -> bytes:
-    raw = [text.encode() if isinstance(text, str) else text for text in arguments]
-    return b"\0".join(raw)
+    return b"\0".join(text.encode() if isinstance(text, str) else text for text in arguments)
 
 
 def request(kind: int, *arguments: Text) -> bytes:
@@ -126,10 +125,7 @@ def take_packet(unread: bytearray) -> Packet | None:
 
 def said(data: bytes) -> Iterator[bytes]:
     """All that a server said, packet by packet (its number and its body) and line by line."""
-    unread = bytearray(data)
-    while unread:
-        if (packet := take_packet(unread)) is None:
-            raise ValueError(f"half a message: {bytes(unread[:60])!r}")
+    for packet in messages_in(take_packet, data):
         yield packet.body[:-1] if packet.type is Type.TEXT else bytes([packet.type]) + packet.body
 
 
@@ -137,8 +133,8 @@ def work_in(packet: Packet) -> Work | None:
     """The job in the answer to a GRAB_JOB*; None for NO_JOB."""
     if packet.type is Type.NO_JOB:
         return None
-    parts = packet.checked(*_ASSIGNS).body.split(b"\0", _ASSIGNS[packet.type] - 1)
-    handle, function, *rest = parts
+    arguments = packet.checked(*_ASSIGNS).body.split(b"\0", _ASSIGNS[packet.type] - 1)
+    handle, function, *rest = arguments
     return Work(handle, function, rest[-1], *rest[:-1])
 
 
@@ -147,11 +143,6 @@ class Gearman(Connection[Packet]):
 
     usual = Type.SUBMIT_JOB_BG
     """How jobs are submitted."""
-
-    def __init__(
-        self, port: int = 0, host: str = "127.0.0.1", *, timeout: float = 10.0, path: str = ""
-    ) -> None:
-        super().__init__(path or port, host, timeout=timeout)
 
     def cut(self) -> Packet | None:
         return take_packet(self._unread)
@@ -253,10 +244,7 @@ class Gearman(Connection[Packet]):
 
 # -- in common words -------------------------------------------------------------------------------
 
-_SUBMITS = {
-    (False, 0): Type.SUBMIT_JOB_BG, (False, 1): Type.SUBMIT_JOB_HIGH_BG, (False, -1): Type.SUBMIT_JOB_LOW_BG,
-    (True, 0): Type.SUBMIT_JOB, (True, 1): Type.SUBMIT_JOB_HIGH, (True, -1): Type.SUBMIT_JOB_LOW,
-}  # fmt: skip
+_PRIORITIES = {0: "", 1: "_HIGH", -1: "_LOW"}
 _SHARED = 6
 """Jobs that several clients submit under one unique id, at different times and in different ways."""
 TIMES = {"brief": 5.0, "timed": 60.0}
@@ -271,6 +259,7 @@ class Peer(peer.Peer):
 
     protocol = "gearman"
     rests = True
+    held_as = "{link}"
 
     def open(self) -> None:
         self._created: deque[peer.Offer] = deque()
@@ -340,16 +329,15 @@ class Peer(peer.Peer):
         name, queue = work.handle.decode(), work.function.decode()
         return peer.Grant(work.handle, name, queue, work.body, TIMES.get(self.variant))
 
-    def holder(self, link: str) -> str:
-        return link
-
     def submit(self, *offers: peer.Offer) -> None:
         packets = []
         for offer in offers:
             self._created.append(offer)
-            kind = Type.SUBMIT_JOB_EPOCH if offer.at else _SUBMITS[offer.waits, offer.prio]
+            kind = "_EPOCH" if offer.at else _PRIORITIES[offer.prio] + "_BG" * (not offer.waits)
             at = [str(offer.at)] if offer.at else []
-            packets.append(request(kind, offer.queue, offer.unique, *at, offer.body))
+            packets.append(
+                request(Type["SUBMIT_JOB" + kind], offer.queue, offer.unique, *at, offer.body)
+            )
         self.say(b"".join(packets))
 
     def take(self) -> None:
@@ -409,5 +397,5 @@ Peer.behaviour = peer.Behaviour(
     volatile_waits=True,
     ways=(("many", ""), ("wait", ""), ("one", "")),
     # A worker hears nothing of a completion but an error; an echo behind it says that there was none.
-    habits={"gearman": peer.Habits(ack_tells=True, ack_lasts=False, fail_ends=True)},
+    peer_rules={"gearman": peer.PeerRules(ack_tells=True, ack_lasts=False, fail_ends=True)},
 )

@@ -125,7 +125,7 @@ class Unexpected(Exception):
 
 
 @dataclass(frozen=True)
-class Habits:
+class PeerRules:
     """What a history must know of a protocol.
 
     Of its workers: `grace` is how long after its connection closed (or the server restarted) a lease
@@ -193,8 +193,8 @@ class Behaviour:
     reports_promise: bool = False
     """Whether the answer to a report is a promise."""
     keeps_nothing: bool = False
-    habits: Mapping[str, Habits] = field(default_factory=dict)
-    """By the name that `Peer.habits` returns, where they are not the usual ones."""
+    peer_rules: Mapping[str, PeerRules] = field(default_factory=dict)
+    """By the name that `Peer.peer_rules` returns, where they are not the usual ones."""
     needs_spare: bool = False
     """Whether jobs may go to the queue `default` instead of the one that was named."""
 
@@ -212,6 +212,8 @@ class Peer(ABC):
     """Whether it says again on the next connection what was not answered on this one."""
     report_asks = False
     """Whether a report asks for the next job too."""
+    held_as = ""
+    """As whom the server knows the `worker` on this `link`; empty if that cannot be told."""
     rests = False
     """Whether a worker to which there was nothing to give is woken when there is."""
 
@@ -246,7 +248,7 @@ class Peer(ABC):
         """What a message says."""
 
     @property
-    def habits(self) -> str:
+    def peer_rules(self) -> str:
         """Under what name a history knows how this peer behaves."""
         return self.protocol
 
@@ -256,10 +258,6 @@ class Peer(ABC):
 
     def give_up(self, offers: Iterable[Offer]) -> None:
         """Say these no more; the server hears nothing of that."""
-
-    def holder(self, link: str) -> str:
-        """As whom the server knows this worker; empty if that cannot be told."""
-        return ""
 
     # -- actions -----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 from zlib import crc32
 
 from tests.prove.bodies import plain
@@ -166,7 +166,9 @@ class Speaker:
         """A function's name as an argument."""
         return func.encode() if self.dialect == DOC else str8(func)
 
-    def encoded_job(self, func: str, name: str, workload: bytes, **numbers: int) -> bytes:
+    def encoded_job(
+        self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
+    ) -> bytes:
         """A job; the numbers are `at`, `count` and `timeout`."""
         if self.dialect != DOC:
             return packed(func, name, workload, **numbers)
@@ -233,10 +235,6 @@ class Periodic(Speaker, Connection[Message]):
         payload = self.take_payload()
         return None if payload is None else parsed(self.dialect, payload)
 
-    def read(self) -> Message:
-        """The next answer, whatever it is about."""
-        return self.next_of(lambda _: True)
-
     def words(self) -> list[int]:
         """The commands of all answers that have come."""
         return [message.command for message in self.heard()]
@@ -265,16 +263,13 @@ class Periodic(Speaker, Connection[Message]):
     def ping(self) -> None:
         self._expect(self.call(PING), PONG)
 
-    def offer(self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int) -> int:
-        """The command that answers a SUBMIT_JOB."""
-        job = self.encoded_job(func, name, workload, **numbers)
-        return self.call(SUBMIT_JOB, job).command
+    def offer(self, *job: Any, **more: Any) -> int:
+        """The command that answers a SUBMIT_JOB of a job as `encoded_job` takes it."""
+        return self.call(SUBMIT_JOB, self.encoded_job(*job, **more)).command
 
-    def submit(
-        self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
-    ) -> None:
+    def submit(self, *job: Any, **more: Any) -> None:
         """Returns once the server said that it is kept."""
-        if (answer := self.offer(func, name, workload, **numbers)) != SUCCESS:
+        if (answer := self.offer(*job, **more)) != SUCCESS:
             raise PeriodicError(f"answered {answer}")
 
     def submit_many(self, count: int, workload: bytes = b"", **numbers: int) -> None:
@@ -282,11 +277,9 @@ class Periodic(Speaker, Connection[Message]):
         for number in range(count):
             self.submit("f", f"n{number}", workload, **numbers)
 
-    def run_job(
-        self, func: str = "f", name: str = "n", workload: bytes = b"", **numbers: int
-    ) -> bytes:
+    def run_job(self, *job: Any, **more: Any) -> bytes:
         """The id to which the result will be the answer."""
-        return self.say(RUN_JOB, packed(func, name, workload, **numbers))
+        return self.say(RUN_JOB, self.encoded_job(*job, **more))
 
     def remove(self, func: str = "f", name: str = "n") -> None:
         args = str8(func) + str8(name)
@@ -382,6 +375,7 @@ class Peer(Speaker, peer.Peer):
     """
 
     protocol = "periodic"
+    held_as = "periodic {link}"
 
     def open(self) -> None:
         self.dialect = DOC if self.variant == DOC else CRC
@@ -443,11 +437,8 @@ class Peer(Speaker, peer.Peer):
         return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
 
     @property
-    def habits(self) -> str:
+    def peer_rules(self) -> str:
         return "periodic-doc" if self.dialect == DOC else "periodic"
-
-    def holder(self, link: str) -> str:
-        return f"periodic {link}"
 
     def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
@@ -519,9 +510,9 @@ Peer.behaviour = peer.Behaviour(
     reports_promise=True,
     retry=_FOR_EVER,
     has_reserve=True,
-    habits={
-        "periodic": peer.Habits(expiry_fails=True),
+    peer_rules={
+        "periodic": peer.PeerRules(expiry_fails=True),
         # The document's dialect answers no report; a PING behind it says that it was heard, not that it lasts.
-        "periodic-doc": peer.Habits(ack_lasts=False, expiry_fails=True),
+        "periodic-doc": peer.PeerRules(ack_lasts=False, expiry_fails=True),
     },
 )
