@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from random import Random
+from typing import Any
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Granted, Unmet
 from franca.core.limits import Limits
 from franca.core.model import Demand, Millis, NewJob, OnHangUp, Policy, Session
-from franca.engine.engine import Engine
 from franca.protocols.conversation import Conversation, Link, Peer
 from franca.protocols.service import Service
+from tests.protocols.world import AnyWorld
 
 T: Millis = 1_000_000_000
 PEER = Peer("127.0.0.1", local=True)
@@ -111,19 +111,17 @@ class EchoService(Service):
         return 3
 
 
-class Stage:
+class Stage(AnyWorld[Any]):
     """An engine, and what its links have said."""
 
     def __init__(self, **limits: int) -> None:
-        self.limits = Limits(**limits)
-        self.broker = Broker(self.limits, Random(1))
+        super().__init__(Limits(**limits), now=T)
         self.service = EchoService(self.broker, self.limits)
-        self.engine = Engine(self.broker, {"echo": self.service}, self.limits)
-        self._links = 0
+        self.serve({"echo": self.service})
 
     def open(self, now: Millis = T) -> Link:
-        self._links += 1
-        link = self.engine.open_link("echo", f"l{self._links}", PEER, now)
+        self.now = now
+        link = self.open_link("echo", PEER)
         self.said(link)
         return link
 

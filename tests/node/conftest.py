@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.fixtures import SlowStore, Stage
+from tests.node.fixtures import NodeFixture, SlowStore
 
 TEST_S = 20.0
 
@@ -18,14 +18,14 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def s(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[Stage]:
+def s(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[NodeFixture]:
     """A stage, with a store that waits to be told unless the marker names another."""
     mark = request.node.get_closest_marker("stage") or pytest.mark.stage().mark
     limits = dict(mark.kwargs)
     store = limits.pop("store", SlowStore)
 
-    async def made() -> Stage:
-        return Stage(store(), **limits)
+    async def made() -> NodeFixture:
+        return NodeFixture(store(), **limits)
 
     with runner.run(made()) as stage:
         yield stage

@@ -66,10 +66,10 @@ class SlowStore(MemoryStore):
             raise verdict
 
 
-class Talk(Echo):
+class NodeConversation(Echo):
     """One line, one word."""
 
-    def __init__(self, service: TalkService, link: Link) -> None:
+    def __init__(self, service: NodeService, link: Link) -> None:
         super().__init__(service, link)
         self.unread_bytes = 0
         self.told: list[Event] = []
@@ -115,14 +115,14 @@ class Talk(Echo):
         self.unread_bytes = 0
 
 
-class TalkService(EchoService):
+class NodeService(EchoService):
     name = "talk"
     refusal = b"too many;"
     knows_everybody = True
 
-    def open(self, link: Link, now: Millis) -> Talk:
+    def open(self, link: Link, now: Millis) -> NodeConversation:
         link.known = self.knows_everybody
-        return Talk(self, link)
+        return NodeConversation(self, link)
 
 
 class Wire(asyncio.Transport):
@@ -193,16 +193,16 @@ class Wire(asyncio.Transport):
 class Guest:
     """A peer: says words, hears answers, goes away."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: NodeFixture) -> None:
         self._stage = stage
         self.wire = Wire()
         self.connection = self.wire.connection = Connection(stage.node, "talk")
         self.connection.connection_made(self.wire)
 
     @property
-    def talk(self) -> Talk:
+    def conversation(self) -> NodeConversation:
         conversation = self.connection.link.conversation
-        assert isinstance(conversation, Talk)
+        assert isinstance(conversation, NodeConversation)
         return conversation
 
     @property
@@ -227,7 +227,7 @@ class Guest:
         await self.hears(hears)
 
 
-class Stage(Scoped):
+class NodeFixture(Scoped):
     """One node with its store, which a test may leave in the middle. A `quick` disk needs no thread."""
 
     def __init__(
@@ -237,7 +237,7 @@ class Stage(Scoped):
         bounds = Limits(**limits)
         self.broker = Broker(bounds, Random(1))
         self.broker.restore_at(store.open(), 1)
-        self.service = TalkService(self.broker, bounds)
+        self.service = NodeService(self.broker, bounds)
         self.engine = Engine(self.broker, {"talk": self.service}, bounds)
         self.failures: list[BaseException] = []
         self.node = Node(

@@ -20,7 +20,7 @@ from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from franca.values import Address
-from tests.node.fixtures import PATIENCE_S, Stage
+from tests.node.fixtures import PATIENCE_S, NodeFixture
 from tests.support.server import HOST
 from tests.support.tls import secured
 
@@ -30,7 +30,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 class House:
     """A stage that listens, and those who have come."""
 
-    def __init__(self, s: Stage, listeners: Listeners, trust: ssl.SSLContext | None) -> None:
+    def __init__(self, s: NodeFixture, listeners: Listeners, trust: ssl.SSLContext | None) -> None:
         self.s = s
         self.trust = trust
         self.listeners = listeners
@@ -52,7 +52,7 @@ async def house(tmp_path: Path, *, has_tls: bool = False, **limits: int) -> Asyn
     if has_tls:
         certificate, key, trust = secured(tmp_path)
         tls = Tls(str(certificate), str(key))
-    with Stage(MemoryStore(), quick=False, **limits) as s:
+    with NodeFixture(MemoryStore(), quick=False, **limits) as s:
         settings = Settings(
             data=str(tmp_path), listeners={"talk": (Address(host=HOST, port=0),)}, tls=tls
         )
@@ -284,7 +284,7 @@ async def test_one_reset_before_it_was_let_in_is_not_taken_for_a_unix_peer(tmp_p
 
 
 async def test_a_connection_whose_socket_has_no_address_is_not_local(tmp_path: Path) -> None:
-    with Stage(MemoryStore(), quick=False) as s:
+    with NodeFixture(MemoryStore(), quick=False) as s:
         peer = s.guest().connection.link.peer
         assert (peer.local, peer.unix) == (False, False)
 

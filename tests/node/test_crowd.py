@@ -7,12 +7,12 @@ from franca.engine.engine import SLICE
 from franca.node import pressure
 from franca.node.output import JOINED_BYTES, PACE_MS, SHARED_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Guest, Stage
+from tests.node.fixtures import Guest, NodeFixture
 
 MIB = 1024 * 1024
 
 
-def deaf(s: Stage, count: int) -> list[Guest]:
+def deaf(s: NodeFixture, count: int) -> list[Guest]:
     """Peers that read nothing."""
     guests = [s.guest() for _ in range(count)]
     for guest in guests:
@@ -30,7 +30,7 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
         for other in others:
             other.connection.link.write(data)
 
-    patch.setattr(teller.talk, "on_message", on_message)
+    patch.setattr(teller.conversation, "on_message", on_message)
     return told
 
 
@@ -39,7 +39,7 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
 
 @pytest.mark.parametrize("last", [b"", b"short"])
 async def test_what_many_are_told_in_one_turn_is_there_once(last: bytes) -> None:
-    with Stage(MemoryStore()) as s:
+    with NodeFixture(MemoryStore()) as s:
         guests = deaf(s, 10)
         pieces = [bytes([number]) * SHARED_BYTES for number in range(1 + JOINED_BYTES // 1024)]
         for guest in guests:
@@ -55,7 +55,7 @@ async def test_what_many_are_told_in_one_turn_is_there_once(last: bytes) -> None
 
 
 async def test_little_is_said_in_one_piece() -> None:
-    with Stage(MemoryStore()) as s:
+    with NodeFixture(MemoryStore()) as s:
         guest = s.guest()
         for piece in (b"a" * SHARED_BYTES, b"b" * SHARED_BYTES):
             guest.connection.link.write(piece)
@@ -64,7 +64,7 @@ async def test_little_is_said_in_one_piece() -> None:
         assert len(guest.wire.writes) == 1
 
 
-async def test_answers_that_wait_for_the_disk_count_as_unsent(s: Stage) -> None:
+async def test_answers_that_wait_for_the_disk_count_as_unsent(s: NodeFixture) -> None:
     guest = await s.writer("push a")
     assert s.node.output.total == len("pushed a;")
     guest.says("ping")
@@ -79,7 +79,7 @@ async def test_answers_that_wait_for_the_disk_count_as_unsent(s: Stage) -> None:
 
 
 async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_taken() -> None:
-    with Stage(MemoryStore(), output_bytes=MIB) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(MemoryStore(), output_bytes=MIB) as s, pytest.MonkeyPatch.context() as patch:
         guests = deaf(s, 5)
         teller, other = s.guest(), s.guest()
         told = spread(teller, guests, patch)
@@ -104,7 +104,7 @@ async def test_while_too_much_is_unsent_nobody_adds_to_what_others_have_not_take
 
 
 async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers() -> None:
-    with Stage(MemoryStore(), output_bytes=MIB) as s:
+    with NodeFixture(MemoryStore(), output_bytes=MIB) as s:
         deaf(s, 1)[0].connection.send((b"x" * MIB, b"y" * MIB))
         quiet = deaf(s, 1)[0]
         await s.turns()
@@ -120,7 +120,7 @@ async def test_while_too_much_is_unsent_nobody_is_answered_who_takes_no_answers(
 
 @pytest.mark.parametrize(("bytes_per_s", "in_time"), [(20_000, True), (10_000, False)])
 async def test_more_than_a_share_must_be_taken_fairly(bytes_per_s: int, in_time: bool) -> None:
-    with Stage(MemoryStore(), output_bytes=MIB) as s:
+    with NodeFixture(MemoryStore(), output_bytes=MIB) as s:
         s.node._ticker.cancel()
         output = s.node.output
         now = output.now()
@@ -143,7 +143,7 @@ async def test_more_than_a_share_must_be_taken_fairly(bytes_per_s: int, in_time:
 
 
 async def test_a_turn_ends_when_it_has_taken_long_and_the_next_goes_on() -> None:
-    with Stage(MemoryStore()) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(MemoryStore()) as s, pytest.MonkeyPatch.context() as patch:
         guests = [s.guest() for _ in range(4 * SLICE)]
         await s.turns()
         clock = 1.0
@@ -163,7 +163,7 @@ async def test_a_turn_ends_when_it_has_taken_long_and_the_next_goes_on() -> None
 
 
 async def test_nothing_is_read_while_much_was_read_that_turns_did_not_come_to() -> None:
-    with Stage(MemoryStore(), input_bytes=MIB) as s:
+    with NodeFixture(MemoryStore(), input_bytes=MIB) as s:
         s.node._ticker.cancel()
         guest, other = s.guest(), s.guest()
         await s.turns()

@@ -8,7 +8,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, Millis
 from franca.node.clock import SystemClock
 from franca.node.group import GATHERING_MS, GATHERING_PASSES, LONG_GROUP_BYTES, Gathering
-from tests.node.fixtures import Stage
+from tests.node.fixtures import NodeFixture
 
 
 class StillClock(SystemClock):
@@ -44,7 +44,7 @@ def test_a_group_waits_for_a_few_milliseconds_and_not_longer() -> None:
     assert gathering.goes_on(2_000), "each group has a time of its own"
 
 
-async def test_those_who_speak_one_pass_after_the_other_share_a_group(s: Stage) -> None:
+async def test_those_who_speak_one_pass_after_the_other_share_a_group(s: NodeFixture) -> None:
     first, second = s.guest(), s.guest()
     s.node.clock = StillClock()
     first.says("push a")
@@ -58,7 +58,7 @@ async def test_those_who_speak_one_pass_after_the_other_share_a_group(s: Stage) 
     await second.hears("pushed b;")
 
 
-async def test_a_group_begins_in_the_first_pass_that_brings_nothing(s: Stage) -> None:
+async def test_a_group_begins_in_the_first_pass_that_brings_nothing(s: NodeFixture) -> None:
     guest = s.guest()
     s.node.clock = StillClock()
     guest.says("push a")
@@ -67,7 +67,7 @@ async def test_a_group_begins_in_the_first_pass_that_brings_nothing(s: Stage) ->
     assert s.node.busy
 
 
-async def test_what_needs_no_disk_does_not_wait_for_a_group(s: Stage) -> None:
+async def test_what_needs_no_disk_does_not_wait_for_a_group(s: NodeFixture) -> None:
     writer, other = s.guest(), s.guest()
     s.node.clock = StillClock()
     writer.says("push a")
@@ -77,7 +77,7 @@ async def test_what_needs_no_disk_does_not_wait_for_a_group(s: Stage) -> None:
 
 
 async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
-    with Stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         prepared: list[int] = []
         patch.setattr(s.store, "prepare", lambda changes: prepared.append(len(changes.added)))
         patch.setattr(s.store, "write", lambda changes, wants: pytest.fail("on this thread"))
@@ -93,7 +93,7 @@ async def test_a_long_group_is_written_where_nobody_waits_for_it() -> None:
 
 
 async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> None:
-    with Stage(quick=True) as s:
+    with NodeFixture(quick=True) as s:
         writer = s.guest()
         answered: list[object] = []
         s.node.clock = StillClock()
@@ -107,7 +107,7 @@ async def test_what_is_wanted_is_read_behind_the_group_after_a_long_one() -> Non
 
 
 async def test_and_that_group_is_not_put_off_however_long_it_is() -> None:
-    with Stage(quick=True) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(quick=True) as s, pytest.MonkeyPatch.context() as patch:
         writers = [s.guest() for _ in range(2)]
         answered: list[object] = []
         prepared: list[Changes] = []

@@ -4,10 +4,10 @@ import pytest
 
 from franca.node import node
 from franca.node.group import URGENT_MS
-from tests.node.fixtures import Guest, Stage
+from tests.node.fixtures import Guest, NodeFixture
 
 
-async def is_urgent(s: Stage) -> Guest:
+async def is_urgent(s: NodeFixture) -> Guest:
     """A peer whose answer waits for the next group, while somebody is in a hurry."""
     other, writer = s.guest(), s.guest()
     await other.asks("brief x", hears="took x;")
@@ -19,7 +19,7 @@ async def is_urgent(s: Stage) -> Guest:
 
 async def test_who_waits_for_the_disk_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 60.0)
-    with Stage() as s:
+    with NodeFixture() as s:
         writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
         await other.asks("ping", hears="pong;")
@@ -34,7 +34,7 @@ async def test_who_waits_for_the_disk_holds_up_nobody_else(monkeypatch: pytest.M
 
 async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 0.001)
-    with Stage() as s:
+    with NodeFixture() as s:
         writer = await is_urgent(s)
         writer.says("push b")
         await s.turns()
@@ -44,7 +44,7 @@ async def test_patience_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 60.0)
-    with Stage() as s:
+    with NodeFixture() as s:
         writer, other = await is_urgent(s), s.guest()
         writer.says("push b")
         await other.asks("ping", hears="pong;")
@@ -60,7 +60,7 @@ async def test_words_of_one_peer_keep_their_order(monkeypatch: pytest.MonkeyPatc
 
 async def test_what_a_peer_said_before_it_vanished_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node, "GATHER_S", 60.0)
-    with Stage() as s:
+    with NodeFixture() as s:
         writer = await is_urgent(s)
         writer.says("push b")
         writer.vanishes()
@@ -76,7 +76,7 @@ async def test_the_disk_rests_after_a_large_group_and_only_then(
 ) -> None:
     monkeypatch.setattr(node, "REST_S", 60.0)
 
-    with Stage() as s:
+    with NodeFixture() as s:
         writer = await is_urgent(s)
         many = [s.guest() for _ in range(others)]
         for number, guest in enumerate(many):
@@ -96,7 +96,7 @@ async def test_the_disk_rests_after_a_large_group_and_only_then(
 
 
 async def test_without_a_hurry_all_are_heard_as_before(
-    s: Stage, monkeypatch: pytest.MonkeyPatch
+    s: NodeFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = await is_urgent(s)
     s.broker.volatile.last_at -= 2 * URGENT_MS

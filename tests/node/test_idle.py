@@ -6,18 +6,18 @@ from franca.core.model import NewJob, Policy
 from franca.node.gauges import SAMPLES, TICK_S, Gauges
 from franca.node.node import IDLE_S
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Stage
+from tests.node.fixtures import NodeFixture
 
 NEARLY_S = 0.02
 
 
-def sleeps_s(s: Stage) -> float:
+def sleeps_s(s: NodeFixture) -> float:
     """How long the node sleeps if nothing comes, after ticks in which nothing did."""
     return [s.node._tick() for _ in range(3)][-1]
 
 
 async def test_without_peers_and_work_it_sleeps_and_whoever_comes_wakes_it() -> None:
-    with Stage(quick=True) as s:
+    with NodeFixture(quick=True) as s:
         assert sleeps_s(s) == IDLE_S
         s.node._ticker._ring()
         assert s.node._ticker.span_s == IDLE_S
@@ -27,7 +27,7 @@ async def test_without_peers_and_work_it_sleeps_and_whoever_comes_wakes_it() -> 
 
 
 async def test_it_goes_on_ticking_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Stage(quick=True) as s:
+    with NodeFixture(quick=True) as s:
 
         def look(is_waited_for: bool) -> None:
             raise OSError("of one socket")
@@ -41,7 +41,7 @@ async def test_it_goes_on_ticking_after_an_error(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_with_a_peer_it_looks_at_the_time_as_often_as_ever() -> None:
-    with Stage(quick=True) as s:
+    with NodeFixture(quick=True) as s:
         s.guest()
         assert sleeps_s(s) == TICK_S
 
@@ -50,7 +50,7 @@ async def test_with_a_peer_it_looks_at_the_time_as_often_as_ever() -> None:
 async def test_it_sleeps_until_the_next_job_is_due_and_no_longer(
     due_ms: int, span_s: float
 ) -> None:
-    with Stage(MemoryStore(), quick=True) as s:
+    with NodeFixture(MemoryStore(), quick=True) as s:
         now = s.node.clock.now()
         new = NewJob("q", "k", b"", Policy(durable=False), run_at=now + due_ms)
         s.broker.submit(new, now)

@@ -3,12 +3,12 @@
 from franca.core.model import State
 from franca.node.connection import FLOOD
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import BROKEN, SlowStore, Stage
+from tests.node.fixtures import BROKEN, NodeFixture, SlowStore
 
 # -- what waits and what does not ---------------------------------------------------------------------
 
 
-async def test_an_answer_that_needs_the_disk_waits_for_the_commit(s: Stage) -> None:
+async def test_an_answer_that_needs_the_disk_waits_for_the_commit(s: NodeFixture) -> None:
     guest = await s.writer("push a")
     await s.turns()
     assert guest.heard == ""
@@ -16,13 +16,15 @@ async def test_an_answer_that_needs_the_disk_waits_for_the_commit(s: Stage) -> N
     await guest.hears("pushed a;")
 
 
-async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses(s: Stage) -> None:
+async def test_an_answer_that_needs_no_disk_does_not_wait_for_somebody_elses(
+    s: NodeFixture,
+) -> None:
     writer, other = await s.writer("push a"), s.guest()
     await other.asks("ping", hears="pong;")
     assert writer.heard == ""
 
 
-async def test_answers_to_one_peer_keep_their_order(s: Stage) -> None:
+async def test_answers_to_one_peer_keep_their_order(s: NodeFixture) -> None:
     guest = await s.writer("ping", "push a", "ping")
     guest.says("ping")
     await s.turns()
@@ -38,7 +40,7 @@ async def test_answers_to_one_peer_keep_their_order(s: Stage) -> None:
     await guest.hears("pong;pushed a;pong;pong;pushed b;pong;")
 
 
-async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place(s: Stage) -> None:
+async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place(s: NodeFixture) -> None:
     guest = s.guest()
     await guest.asks("ping", "bulk x", "ping", hears="pong;bulk x;pong;")
     assert guest.wire.writes == [b"pong;", b"bulk ", b"x", b";", b"pong;"]
@@ -47,7 +49,7 @@ async def test_what_is_long_is_said_in_its_own_pieces_and_in_its_place(s: Stage)
     assert guest.wire.writes[5:] == [b"pong;pong;"]
 
 
-async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with(s: Stage) -> None:
+async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with(s: NodeFixture) -> None:
     guest = await s.writer("bulk x", "push a")
     guest.says("bulk y")
     await s.turns()
@@ -56,7 +58,7 @@ async def test_what_is_long_waits_for_the_disk_with_what_it_was_said_with(s: Sta
     await guest.hears("bulk x;pushed a;bulk y;")
 
 
-async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once(s: Stage) -> None:
+async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once(s: NodeFixture) -> None:
     guest = s.guest()
     await guest.asks("ping", hears="pong;")
     guest.says("push a")
@@ -65,7 +67,7 @@ async def test_an_answer_given_before_the_disk_was_needed_leaves_at_once(s: Stag
     assert guest.heard == "pong;"
 
 
-async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one(s: Stage) -> None:
+async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one(s: NodeFixture) -> None:
     first, second = await s.writer("push a"), s.guest()
     second.says("push b")
     await s.turns()
@@ -80,7 +82,7 @@ async def test_what_comes_during_a_commit_is_made_durable_by_the_next_one(s: Sta
 
 
 async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_nothing(
-    s: Stage,
+    s: NodeFixture,
 ) -> None:
     """A repeated push is answered when the first one is durable, not before."""
     await s.writer("push a")
@@ -92,12 +94,12 @@ async def test_an_answer_about_what_is_being_committed_waits_though_it_changed_n
     await second.hears("same;")
 
 
-async def test_an_answer_leaves_at_once_when_everything_is_durable(s: Stage) -> None:
+async def test_an_answer_leaves_at_once_when_everything_is_durable(s: NodeFixture) -> None:
     guest = s.guest()
     await guest.asks("same", hears="same;")
 
 
-async def test_answers_do_not_wait_for_the_store_to_tidy_up(s: Stage) -> None:
+async def test_answers_do_not_wait_for_the_store_to_tidy_up(s: NodeFixture) -> None:
     assert isinstance(s.store, SlowStore)
     s.store.untidy = True
     first, second, third = await s.writer("push a"), s.guest(), s.guest()
@@ -115,7 +117,7 @@ async def test_answers_do_not_wait_for_the_store_to_tidy_up(s: Stage) -> None:
     await third.hears("pushed b;")
 
 
-async def test_a_job_is_given_out_when_its_lease_is_durable(s: Stage) -> None:
+async def test_a_job_is_given_out_when_its_lease_is_durable(s: NodeFixture) -> None:
     worker, producer = s.guest(), s.guest()
     worker.says("take")
     await s.turns()
@@ -128,7 +130,7 @@ async def test_a_job_is_given_out_when_its_lease_is_durable(s: Stage) -> None:
 
 
 async def test_a_store_that_is_instant_makes_nobody_wait() -> None:
-    with Stage(MemoryStore()) as s:
+    with NodeFixture(MemoryStore()) as s:
         guest = s.guest()
         await guest.asks("push a", "ping", hears="pushed a;pong;")
 
@@ -145,7 +147,7 @@ class QuickStore(MemoryStore):
 
 
 async def test_a_disk_that_is_quick_is_waited_for_on_the_spot() -> None:
-    with Stage(QuickStore(), quick=True) as s:
+    with NodeFixture(QuickStore(), quick=True) as s:
         worker, producer = s.guest(), s.guest()
         worker.says("take")
         await producer.asks("push a", "ping", hears="pushed a;pong;")
@@ -155,7 +157,7 @@ async def test_a_disk_that_is_quick_is_waited_for_on_the_spot() -> None:
 
 async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
     store = QuickStore()
-    with Stage(store, quick=True) as s:
+    with NodeFixture(store, quick=True) as s:
         guest, other = s.guest(), s.guest()
         store.error = BROKEN
         guest.says("push a", "ping")
@@ -169,7 +171,7 @@ async def test_a_quick_disk_that_breaks_ends_it_as_well() -> None:
 # -- hanging up ------------------------------------------------------------------------------------------
 
 
-async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first(s: Stage) -> None:
+async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first(s: NodeFixture) -> None:
     guest = await s.writer("push a", "end")
     await s.turns()
     assert (guest.heard, guest.wire.closed) == ("", "")
@@ -178,7 +180,9 @@ async def test_a_peer_that_is_to_go_hears_what_it_was_owed_first(s: Stage) -> No
     assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
 
 
-async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first(s: Stage) -> None:
+async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first(
+    s: NodeFixture,
+) -> None:
     guest = await s.writer("push a")
     guest.says("end")
     await s.until(lambda: guest.connection.link.closing)
@@ -189,7 +193,7 @@ async def test_a_peer_that_says_goodbye_while_its_answer_waits_hears_it_first(s:
     assert (guest.heard, guest.wire.closed) == ("pushed a;", "closed")
 
 
-async def test_a_peer_that_is_owed_nothing_goes_at_once(s: Stage) -> None:
+async def test_a_peer_that_is_owed_nothing_goes_at_once(s: NodeFixture) -> None:
     await s.writer("push a")
     guest = s.guest()
     guest.says("ping", "end")
@@ -197,36 +201,38 @@ async def test_a_peer_that_is_owed_nothing_goes_at_once(s: Stage) -> None:
     assert (guest.heard, guest.wire.closed) == ("pong;", "closed")
 
 
-async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it(s: Stage) -> None:
+async def test_a_peer_that_was_lost_while_its_answer_waited_did_not_hear_it(s: NodeFixture) -> None:
     guest, other = s.guest(), s.guest()
     guest.says("push a")
     other.says("push b")
     await s.reaches("commit")
     guest.vanishes()
-    assert guest.talk.hung_up == [True]
+    assert guest.conversation.hung_up == [True]
     await s.ends()
     await other.hears("pushed b;")
 
 
-async def test_a_peer_that_was_lost_after_its_answer_left_heard_it(s: Stage) -> None:
+async def test_a_peer_that_was_lost_after_its_answer_left_heard_it(s: NodeFixture) -> None:
     guest = await s.writer("push a")
     await s.ends()
     await guest.hears("pushed a;")
     guest.vanishes()
-    assert guest.talk.hung_up == [False]
+    assert guest.conversation.hung_up == [False]
 
 
-async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer(s: Stage) -> None:
+async def test_a_peer_that_was_lost_right_after_it_spoke_did_not_hear_the_answer(
+    s: NodeFixture,
+) -> None:
     """Its words are acted on when it is gone, and what they brought it never left."""
     producer, worker = await s.writer("push a"), s.guest()
     await s.ends()
     await producer.hears("pushed a;")
     worker.says("take")
     worker.vanishes()
-    assert worker.talk.hung_up == [True]
+    assert worker.conversation.hung_up == [True]
 
 
-async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it(s: Stage) -> None:
+async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it(s: NodeFixture) -> None:
     guests = [s.guest() for _ in range(3)]
     for guest in guests:
         guest.says("push a")
@@ -238,7 +244,7 @@ async def test_a_wire_that_died_unnoticed_takes_no_other_answer_with_it(s: Stage
 
 
 async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() -> None:
-    with Stage(connections_max=2) as s:
+    with NodeFixture(connections_max=2) as s:
         guests = [s.guest() for _ in range(3)]
         assert (guests[2].heard, guests[2].wire.closed) == ("too many;", "closed")
         guests[2].connection.connection_lost(None)
@@ -246,7 +252,7 @@ async def test_one_connection_too_many_is_told_so_and_has_no_part_in_anything() 
 
 
 async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_heard() -> None:
-    with Stage(MemoryStore()) as s:
+    with NodeFixture(MemoryStore()) as s:
         guest, other = s.guest(), s.guest()
         guest.says("ping " + "x" * 600_000)
         assert guest.wire.reading
@@ -263,7 +269,7 @@ async def test_of_a_peer_that_says_a_lot_no_more_is_read_before_the_others_are_h
 
 
 async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so() -> None:
-    with Stage(MemoryStore()) as s:
+    with NodeFixture(MemoryStore()) as s:
         guest = s.guest()
         guest.says("ping " + "x" * 1_100_000)
         guest.connection.hold(FLOOD)
@@ -273,6 +279,6 @@ async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so(
         assert guest.wire.reading
 
 
-async def test_names_of_links_are_never_used_twice(s: Stage) -> None:
+async def test_names_of_links_are_never_used_twice(s: NodeFixture) -> None:
     names = {s.node.next_link_id() for _ in range(100)}
     assert (len(names), all(name.startswith("boot-") for name in names)) == (100, True)

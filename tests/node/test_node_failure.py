@@ -9,10 +9,10 @@ from franca.node import connection
 from franca.node.run import is_of_a_socket
 from franca.store import files
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import BROKEN, SlowStore, Stage
+from tests.node.fixtures import BROKEN, NodeFixture, SlowStore
 
 
-async def test_after_a_commit_that_failed_nothing_is_said_to_anybody(s: Stage) -> None:
+async def test_after_a_commit_that_failed_nothing_is_said_to_anybody(s: NodeFixture) -> None:
     first, second, third = await s.writer("push a", "ping"), s.guest(), s.guest()
     second.says("push b")
     await s.turns()
@@ -24,7 +24,7 @@ async def test_after_a_commit_that_failed_nothing_is_said_to_anybody(s: Stage) -
     assert s.failures == [BROKEN]
 
 
-async def test_after_a_write_that_failed_nothing_is_said_to_anybody(s: Stage) -> None:
+async def test_after_a_write_that_failed_nothing_is_said_to_anybody(s: NodeFixture) -> None:
     assert isinstance(s.store, SlowStore)
     s.store.write_error = BROKEN
     guest, other = s.guest(), s.guest()
@@ -35,7 +35,7 @@ async def test_after_a_write_that_failed_nothing_is_said_to_anybody(s: Stage) ->
     assert (guest.heard, other.heard, s.failures) == ("", "", [BROKEN])
 
 
-async def test_tidying_up_that_failed_ends_it_too(s: Stage) -> None:
+async def test_tidying_up_that_failed_ends_it_too(s: NodeFixture) -> None:
     assert isinstance(s.store, SlowStore)
     s.store.untidy = True
     guest, other = await s.writer("push a"), s.guest()
@@ -50,7 +50,9 @@ async def test_tidying_up_that_failed_ends_it_too(s: Stage) -> None:
 
 
 @pytest.mark.parametrize("asked", ["ask", "recall"])
-async def test_an_operator_who_waits_for_a_commit_that_fails_is_told(s: Stage, asked: str) -> None:
+async def test_an_operator_who_waits_for_a_commit_that_fails_is_told(
+    s: NodeFixture, asked: str
+) -> None:
     await s.writer("push a")
     if asked == "ask":
         answer = asyncio.create_task(s.operators.ask(lambda engine, now: 7))
@@ -85,7 +87,7 @@ class MuteStore(MemoryStore):
 @pytest.mark.parametrize("what", ["wants_tidying", "has_leftovers"])
 async def test_a_store_that_cannot_say_what_it_has_to_do_has_failed(what: str) -> None:
     store = MuteStore()
-    with Stage(store, quick=True) as s:
+    with NodeFixture(store, quick=True) as s:
         guest = s.guest()
         store.broken = what
         if what == "wants_tidying":

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from franca.core.model import Job, JobQuery, Millis, State
-from tests.node.fixtures import Stage
+from tests.node.fixtures import NodeFixture
 
 
-async def test_an_operators_answer_comes_when_what_it_changed_is_durable(s: Stage) -> None:
+async def test_an_operators_answer_comes_when_what_it_changed_is_durable(s: NodeFixture) -> None:
     guest = await s.writer("push a")
     await s.ends()
     await guest.hears("pushed a;")
@@ -21,7 +21,7 @@ async def test_an_operators_answer_comes_when_what_it_changed_is_durable(s: Stag
 
 
 async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_durable(
-    s: Stage,
+    s: NodeFixture,
 ) -> None:
     guest = await s.writer("push a")
     await s.ends()
@@ -41,7 +41,9 @@ async def test_jobs_are_recalled_from_the_store_and_what_is_done_to_them_is_dura
     assert (await answer, [job.state for job in s.store.tail.values()]) == (1, [State.DEAD])
 
 
-async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone(s: Stage) -> None:
+async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone(
+    s: NodeFixture,
+) -> None:
     guest = s.guest()
 
     def wrong(jobs: list[Job], now: Millis) -> None:
@@ -55,7 +57,7 @@ async def test_a_mistake_in_what_an_operator_does_reaches_the_operator_alone(s: 
     assert s.failures == []
 
 
-async def test_the_node_is_settled_when_everything_said_so_far_is_durable(s: Stage) -> None:
+async def test_the_node_is_settled_when_everything_said_so_far_is_durable(s: NodeFixture) -> None:
     guest = await s.writer("push a")
     settled = asyncio.create_task(s.operators.settle())
     await s.turns()

@@ -6,7 +6,7 @@ from franca.core.model import Millis
 from franca.node.connection import CHUNK_BYTES
 from franca.node.output import LOOK_MS, PASS_BYTES, SHORT_STALL_MS, STALL_MS, Output
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import Guest, Stage
+from tests.node.fixtures import Guest, NodeFixture
 
 MIB = 1024 * 1024
 pytestmark = pytest.mark.stage(store=MemoryStore)
@@ -20,7 +20,7 @@ class Time:
         output.now = lambda: self.now
 
 
-def deaf(s: Stage, *, reads: int = 0) -> Guest:
+def deaf(s: NodeFixture, *, reads: int = 0) -> Guest:
     """A peer that reads so many bytes and then no more."""
     guest = s.guest()
     guest.wire.room = reads
@@ -30,7 +30,9 @@ def deaf(s: Stage, *, reads: int = 0) -> Guest:
 # -- order, shares, copies ------------------------------------------------------------------------
 
 
-async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_does(s: Stage) -> None:
+async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_does(
+    s: NodeFixture,
+) -> None:
     guest = deaf(s, reads=3)
     guest.says("ping")
     await s.turns()
@@ -47,7 +49,7 @@ async def test_what_a_socket_does_not_take_waits_in_order_and_leaves_when_it_doe
     assert guest.heard.endswith(";pong;pong;")
 
 
-async def test_a_large_message_is_cut_up_and_others_get_theirs_between(s: Stage) -> None:
+async def test_a_large_message_is_cut_up_and_others_get_theirs_between(s: NodeFixture) -> None:
     guests = [s.guest() for _ in range(3)]
     body = b"x" * (PASS_BYTES + 10)
     for guest in guests:
@@ -61,7 +63,7 @@ async def test_a_large_message_is_cut_up_and_others_get_theirs_between(s: Stage)
         assert max(map(len, guest.wire.writes)) == CHUNK_BYTES
 
 
-async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it(s: Stage) -> None:
+async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it(s: NodeFixture) -> None:
     guests = [deaf(s) for _ in range(5)]
     result = b"r" * MIB
     for guest in guests:
@@ -75,7 +77,9 @@ async def test_a_piece_that_many_wait_for_counts_once_until_the_last_has_it(s: S
     assert s.node.output.total == 0
 
 
-async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone(s: Stage) -> None:
+async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone(
+    s: NodeFixture,
+) -> None:
     slow, gone = deaf(s, reads=MIB - 1), deaf(s)
     slow.connection.send(b"a" * MIB)
     gone.connection.send(b"b" * MIB)
@@ -87,7 +91,7 @@ async def test_a_piece_counts_until_its_last_byte_is_taken_or_its_reader_gone(s:
     assert s.node.output.total == 0
 
 
-async def test_over_a_socket_that_died_nothing_waits_for_ever(s: Stage) -> None:
+async def test_over_a_socket_that_died_nothing_waits_for_ever(s: NodeFixture) -> None:
     guest, other = s.guest(), s.guest()
     guest.wire.dead = True
     guest.connection.send(b"x" * MIB)
@@ -99,7 +103,7 @@ async def test_over_a_socket_that_died_nothing_waits_for_ever(s: Stage) -> None:
 # -- the end of a connection ------------------------------------------------------------------------
 
 
-async def test_whoever_is_hung_up_on_gets_what_was_said_before(s: Stage) -> None:
+async def test_whoever_is_hung_up_on_gets_what_was_said_before(s: NodeFixture) -> None:
     guest = deaf(s)
     guest.says("bulk " + "x" * MIB, "end")
     await s.until(lambda: bool(guest.wire.unsent))
@@ -109,7 +113,7 @@ async def test_whoever_is_hung_up_on_gets_what_was_said_before(s: Stage) -> None
     assert guest.heard == "bulk " + "x" * MIB + ";"
 
 
-async def test_whoever_says_no_more_gets_what_was_said_before(s: Stage) -> None:
+async def test_whoever_says_no_more_gets_what_was_said_before(s: NodeFixture) -> None:
     guest = deaf(s)
     assert not guest.connection.eof_received()
     guest.connection.send(b"x" * MIB)
@@ -120,7 +124,9 @@ async def test_whoever_says_no_more_gets_what_was_said_before(s: Stage) -> None:
     assert len(guest.wire.heard) == MIB
 
 
-async def test_a_peer_that_sends_no_more_is_answered_where_its_protocol_has_it_so(s: Stage) -> None:
+async def test_a_peer_that_sends_no_more_is_answered_where_its_protocol_has_it_so(
+    s: NodeFixture,
+) -> None:
     guest = deaf(s)
     guest.connection.link.conversation.hears_end = True
     assert guest.connection.eof_received()
@@ -129,19 +135,19 @@ async def test_a_peer_that_sends_no_more_is_answered_where_its_protocol_has_it_s
 
 
 @pytest.mark.parametrize("large", [True, False])
-async def test_what_was_not_taken_was_not_heard(s: Stage, large: bool) -> None:
+async def test_what_was_not_taken_was_not_heard(s: NodeFixture, large: bool) -> None:
     guest = deaf(s, reads=3)
     guest.connection.send(b"x" * (MIB if large else 10))
     await s.until(lambda: bool(guest.wire.unsent))
     guest.vanishes()
-    assert guest.talk.hung_up == [True]
+    assert guest.conversation.hung_up == [True]
 
 
 # -- bounds of one connection -----------------------------------------------------------------------
 
 
 async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> None:
-    with Stage(MemoryStore(), output_soft_bytes=10) as s:
+    with NodeFixture(MemoryStore(), output_soft_bytes=10) as s:
         guest = deaf(s)
         for count in (1, 2, 3):
             guest.says("ping")
@@ -157,7 +163,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from_until_it_does() -> Non
 
 
 async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
-    with Stage(MemoryStore(), output_soft_bytes=500, output_hard_bytes=1_000) as s:
+    with NodeFixture(MemoryStore(), output_soft_bytes=500, output_hard_bytes=1_000) as s:
         time = Time(s.node.output)
         guest = deaf(s)
         guest.connection.send(b"first")
@@ -176,9 +182,9 @@ async def test_a_peer_that_does_not_read_is_at_last_cut_off() -> None:
 
 
 async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does_not_read() -> None:
-    with Stage(MemoryStore(), output_soft_bytes=10) as s:
+    with NodeFixture(MemoryStore(), output_soft_bytes=10) as s:
         guest = deaf(s)
-        guest.talk.drops = True
+        guest.conversation.drops = True
         guest.says("ping")
         await s.turns()
         guest.says(*["ping"] * 20)
@@ -192,7 +198,7 @@ async def test_a_peer_that_need_not_hear_everything_is_listened_to_while_it_does
 # -- the bound of all together ----------------------------------------------------------------------
 
 
-async def stuffed(s: Stage, *sizes: int) -> list[Guest]:
+async def stuffed(s: NodeFixture, *sizes: int) -> list[Guest]:
     """Peers that take nothing of messages of these sizes, a second apart."""
     time = Time(s.node.output)
     s.node._ticker.cancel()
@@ -210,7 +216,7 @@ def closed(guests: list[Guest]) -> list[str]:
 
 
 async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longest() -> None:
-    with Stage(MemoryStore(), output_bytes=MIB) as s:
+    with NodeFixture(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[MIB // 2] * 3)
         output = s.node.output
         time = Time(output)
@@ -228,7 +234,7 @@ async def test_while_there_is_too_much_those_go_who_have_taken_nothing_for_longe
 
 
 async def test_when_there_is_three_times_too_much_there_is_little_patience() -> None:
-    with Stage(MemoryStore(), output_bytes=MIB) as s:
+    with NodeFixture(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, *[450_000] * 6)
         s.node.output.look(False)
         assert closed(guests) == [""] * 6
@@ -238,7 +244,7 @@ async def test_when_there_is_three_times_too_much_there_is_little_patience() -> 
 
 
 async def test_one_message_may_pass_however_large() -> None:
-    with Stage(MemoryStore(), output_bytes=MIB, output_hard_bytes=9 * MIB) as s:
+    with NodeFixture(MemoryStore(), output_bytes=MIB, output_hard_bytes=9 * MIB) as s:
         guests = await stuffed(s, 8 * MIB, MIB // 8)
         output = s.node.output
         Time(output).now += STALL_MS
@@ -250,7 +256,7 @@ async def test_one_message_may_pass_however_large() -> None:
 
 
 async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
-    with Stage(MemoryStore(), output_bytes=MIB) as s:
+    with NodeFixture(MemoryStore(), output_bytes=MIB) as s:
         guests = await stuffed(s, MIB, MIB // 2, MIB // 4)
         time = Time(s.node.output)
         for _ in range(3):
@@ -261,7 +267,9 @@ async def test_whoever_reads_slowly_but_reads_is_not_cut_off() -> None:
         assert closed(guests) == ["", "aborted", ""]
 
 
-async def test_whoever_is_hung_up_on_and_takes_nothing_is_not_waited_for_long(s: Stage) -> None:
+async def test_whoever_is_hung_up_on_and_takes_nothing_is_not_waited_for_long(
+    s: NodeFixture,
+) -> None:
     guests = await stuffed(s, 10, 10)
     time = Time(s.node.output)
     guests[1].connection.link.close()

@@ -13,7 +13,7 @@ from franca.node.config import load
 from franca.node.listeners import Listeners
 from franca.node.settings import Settings, Shown
 from franca.values import Address, read_addresses
-from tests.node.fixtures import Stage
+from tests.node.fixtures import NodeFixture
 from tests.support.server import HOST, Server, ServerFailed
 
 GEARMAN_PORT = 4730
@@ -46,7 +46,7 @@ async def test_a_port_on_which_another_begins_to_listen_meanwhile_is_the_end_too
 ) -> None:
     bound_to = listeners._bound_to
 
-    with socket.socket() as other, Stage() as s:
+    with socket.socket() as other, NodeFixture() as s:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind((HOST, 0))
 
@@ -82,7 +82,7 @@ def by_default(tmp_path: Path, named: tuple[str, ...] = (), **addresses: str) ->
 
 
 @contextmanager
-def listening(s: Stage, settings: Settings) -> Iterator[Listeners]:
+def listening(s: NodeFixture, settings: Settings) -> Iterator[Listeners]:
     opened = Listeners(s.node, settings)
     try:
         yield opened
@@ -90,7 +90,7 @@ def listening(s: Stage, settings: Settings) -> Iterator[Listeners]:
         opened.close()
 
 
-async def fails(s: Stage, settings: Settings, *names: str) -> None:
+async def fails(s: NodeFixture, settings: Settings, *names: str) -> None:
     """Nothing is listened on, because of the first of these."""
     opened = Listeners(s.node, settings)
     with pytest.raises(OSError, match=f"cannot listen for {names[0]}"):
@@ -103,7 +103,7 @@ async def test_of_several_default_addresses_those_that_are_free_are_listened_on(
 ) -> None:
     lines: list[tuple[str, ...]] = []
     monkeypatch.setattr(log, "event", lambda *words, **fields: lines.append(words))
-    with Stage() as s, taken() as port:
+    with NodeFixture() as s, taken() as port:
         path = tmp_path / "own.sock"
         where = f"{HOST}:{port}, {HOST}:0, unix:{path}"
         with listening(s, by_default(tmp_path, talk=where)) as opened:
@@ -122,7 +122,7 @@ async def test_of_several_default_addresses_those_that_are_free_are_listened_on(
 async def test_where_every_default_is_taken_the_start_fails(tmp_path: Path, rest: str) -> None:
     """A socket in the data directory that nobody asked for does not count."""
 
-    with Stage() as s, taken() as one, taken() as two:
+    with NodeFixture() as s, taken() as one, taken() as two:
         rest_there = rest.format(tmp_path)
         settings = by_default(
             tmp_path, talk=f"{HOST}:{one}", other=f"{HOST}:{two}", third=rest_there
@@ -133,7 +133,7 @@ async def test_where_every_default_is_taken_the_start_fails(tmp_path: Path, rest
 
 @pytest.mark.parametrize("named", [f"{HOST}:0", "unix:{}/named.sock"])
 async def test_what_was_asked_for_is_enough_without_defaults(tmp_path: Path, named: str) -> None:
-    with Stage() as s, taken() as one:
+    with NodeFixture() as s, taken() as one:
         where = {"talk": f"{HOST}:{one}", "asked": named.format(tmp_path)}
         with listening(s, by_default(tmp_path, ("asked",), **where)) as opened:
             await opened.open(["talk", "asked"])
@@ -142,7 +142,7 @@ async def test_what_was_asked_for_is_enough_without_defaults(tmp_path: Path, nam
 
 @pytest.mark.parametrize("source", ["flag", "variable", "original", "file"])
 async def test_a_taken_port_that_was_asked_for_is_an_error(tmp_path: Path, source: str) -> None:
-    with Stage() as s, taken() as port:
+    with NodeFixture() as s, taken() as port:
         file = tmp_path / "franca.toml"
         file.write_text(f'[gearman]\nlisten = "{HOST}:{port}"\n' if source == "file" else "")
         env = {"variable": {"FRANCA_GEARMAN__LISTEN": f"{HOST}:{port}"}}
@@ -159,7 +159,7 @@ async def test_a_name_of_two_families_is_taken_if_one_of_them_is(
     if not socket.has_ipv6:
         pytest.skip("this machine has no IPv6")
     loop = asyncio.get_running_loop()
-    with Stage() as s, taken(socket.AF_INET6, "::1") as port:
+    with NodeFixture() as s, taken(socket.AF_INET6, "::1") as port:
 
         async def both(*_: object, **__: object) -> list[tuple[object, ...]]:
             kind = socket.SOCK_STREAM

@@ -6,10 +6,12 @@ from franca.core.model import Millis, NewJob, Policy
 from franca.engine.engine import SLICE
 from franca.node.pressure import FAR, LITTLE_BYTES
 from franca.protocols.conversation import WHOLE_SHARE
-from tests.node.fixtures import Guest, Stage
+from tests.node.fixtures import Guest, NodeFixture
 
 
-def adding_without_an_answer(s: Stage, guests: list[Guest], patch: pytest.MonkeyPatch) -> list[str]:
+def adding_without_an_answer(
+    s: NodeFixture, guests: list[Guest], patch: pytest.MonkeyPatch
+) -> list[str]:
     """Have all that these peers send add a job of 6,000 bytes; returns what was acted on."""
     acted: list[str] = []
 
@@ -18,12 +20,12 @@ def adding_without_an_answer(s: Stage, guests: list[Guest], patch: pytest.Monkey
         s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
 
     for guest in guests:
-        patch.setattr(guest.talk, "on_message", on_message)
+        patch.setattr(guest.conversation, "on_message", on_message)
     return acted
 
 
 async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_not_read() -> None:
-    with Stage(pending_bytes=10) as s:
+    with NodeFixture(pending_bytes=10) as s:
         await s.writer("push a")
         producer, other = s.guest(), s.guest()
         producer.says("push " + "x" * 20)
@@ -36,7 +38,7 @@ async def test_while_too_much_waits_for_the_disk_only_those_who_wait_for_it_are_
 
 
 async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for_the_disk() -> None:
-    with Stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
         guest, other = s.guest(), s.guest()
         acted = adding_without_an_answer(s, [guest], patch)
@@ -54,7 +56,7 @@ async def test_a_peer_that_is_not_answered_adds_no_more_while_too_much_waits_for
 
 
 async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() -> None:
-    with Stage(pending_jobs=2) as s:
+    with NodeFixture(pending_jobs=2) as s:
         await s.writer("push a")
         flooding, guest, other = s.guest(), s.guest(), s.guest()
         for name in "bcdefghij":
@@ -72,7 +74,7 @@ async def test_what_is_long_is_not_acted_on_while_too_much_waits_for_the_disk() 
 
 
 async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too_much() -> None:
-    with Stage(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(pending_bytes=10_000) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
         guests = [s.guest() for _ in range(10 * SLICE)]
         acted = adding_without_an_answer(s, guests, patch)
@@ -84,7 +86,7 @@ async def test_many_reports_of_one_pass_are_weighed_one_by_one_once_there_is_too
 
 
 async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_busy() -> None:
-    with Stage(pending_jobs=3) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(pending_jobs=3) as s, pytest.MonkeyPatch.context() as patch:
         await s.writer("push a")
         guest = s.guest()
         acted = 0
@@ -93,10 +95,10 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
-            guest.talk.spent += WHOLE_SHARE
-            guest.talk.reader.feed(b"one more\n")
+            guest.conversation.spent += WHOLE_SHARE
+            guest.conversation.reader.feed(b"one more\n")
 
-        patch.setattr(guest.talk, "on_message", submit_one_of_many)
+        patch.setattr(guest.conversation, "on_message", submit_one_of_many)
         guest.says("a flood")
         await s.until(lambda: acted == 4)
         for _ in range(5):
@@ -112,7 +114,7 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
 
 
 async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_left() -> None:
-    with Stage(output_soft_bytes=10) as s, pytest.MonkeyPatch.context() as patch:
+    with NodeFixture(output_soft_bytes=10) as s, pytest.MonkeyPatch.context() as patch:
         guest = s.guest()
         acted = 0
 
@@ -122,10 +124,10 @@ async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_le
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
             for _ in range(2):
                 guest.connection.link.write_after_commit(b"one of several answers;")
-            guest.talk.spent += WHOLE_SHARE
-            guest.talk.reader.feed(b"one more\n")
+            guest.conversation.spent += WHOLE_SHARE
+            guest.conversation.reader.feed(b"one more\n")
 
-        patch.setattr(guest.talk, "on_message", act_on_one_of_many)
+        patch.setattr(guest.conversation, "on_message", act_on_one_of_many)
         guest.says("a flood")
         for seen in (1, 2, 3):
             await s.reaches("commit")

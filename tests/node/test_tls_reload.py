@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives import serialization
 from franca.node import listeners
 from franca.node.settings import ConfigError, Settings, Tls
 from franca.values import Address
-from tests.node.fixtures import Stage
+from tests.node.fixtures import NodeFixture
 from tests.support.server import HOST
 from tests.support.tls import Secured, secured
 
 
-async def opened(s: Stage, tls: Secured) -> listeners.Listeners:
+async def opened(s: NodeFixture, tls: Secured) -> listeners.Listeners:
     settings = Settings(
         data="",
         listeners={"talk": (Address(host=HOST, tls=True),)},
@@ -43,7 +43,7 @@ async def answer(doors: listeners.Listeners, client: ssl.SSLContext) -> bytes:
 async def test_a_certificate_without_its_key_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     old, new = secured(tmp_path), secured(tmp_path / "new")
-    with Stage(quick=True) as s:
+    with NodeFixture(quick=True) as s:
         doors = await opened(s, old)
         assert await answer(doors, old.client) == b"pong;"
         shutil.copy(new.certificate, old.certificate)
@@ -90,7 +90,7 @@ async def test_what_cannot_be_used_for_tls_is_a_wrong_setting_and_waits_for_nobo
     tmp_path: Path, spoil: Callable[[Secured], None], named: str, reason: str
 ) -> None:
     tls = secured(tmp_path)
-    with Stage(quick=True) as s:
+    with NodeFixture(quick=True) as s:
         doors = await opened(s, tls)
         spoil(tls)
         doors.reload()

@@ -7,7 +7,7 @@ import pytest
 
 from franca.node import writer
 from franca.node.writer import GIVE_WAY_EVERY_S, GIVE_WAY_S, Writer
-from tests.node.fixtures import SlowStore, Stage
+from tests.node.fixtures import NodeFixture, SlowStore
 
 
 class Time:
@@ -22,7 +22,7 @@ class Time:
 
 async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     time = Time(monkeypatch)
-    with Stage() as s:
+    with NodeFixture() as s:
         disk = Writer(SlowStore(), s.node, asyncio.get_running_loop())
         disk.commit()
         disk.give_way()
@@ -39,7 +39,7 @@ async def test_the_loop_gives_way_during_a_long_commit(monkeypatch: pytest.Monke
 async def test_turns_give_way_while_the_writer_works(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[None] = []
     monkeypatch.setattr(Writer, "give_way", lambda self: given.append(None))
-    with Stage() as s:
+    with NodeFixture() as s:
         other = s.guest()
         await other.asks("ping", hears="pong;")
         assert not given

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.real.fetched import pip
-from tests.real.kit import Original, P, Program, Programs
+from tests.real.kit import Original, Program, Programs
 from tests.support.server import HOST, ROOT, Server, free_port
 from tests.support.shared import eventually
 
@@ -61,8 +61,7 @@ class Originals(Original):
             "PUBLISHER_INCOMING_ADDR": said["publish"], "PUBLISHER_OUTGOING_ADDR": said["subscribe"],
             "WAL": folder / "wal.log", **NO_REDIS,
         }  # fmt: skip
-        names = ("emq-router", "emq-scheduler", "emq-pubsub")
-        commands = [script(name, settings) for name in names]
+        commands = [script(f"emq-{name}", settings) for name in ("router", "scheduler", "pubsub")]
         super().__init__(commands, ports, folder / "originals.stderr")
 
 
@@ -162,17 +161,14 @@ class EmqStage(Programs):
 
     def client(self, broker: Broker) -> Client:
         """A client process that waits for words."""
-        client = self._module(Client, "eventmq_client", json.dumps(broker.addresses))
+        client = self.program("eventmq_client", json.dumps(broker.addresses))
         client.said("ready")
         return client
 
     def job_manager(
-        self,
-        broker: Broker | str,
-        queues: Sequence[tuple[int, str]] = ((10, "default"),),
-        jobs: int = 1,
-        settings: Mapping[str, object] = NONE,
-    ) -> Manager:
+        self, broker: Broker | str, queues: Sequence[tuple[int, str]] = ((10, "default"),),
+        jobs: int = 1, settings: Mapping[str, object] = NONE,
+    ) -> Manager:  # fmt: skip
         """`emq-jobmanager`: its jobs tell of themselves. `settings` are its own, by their names."""
         address = broker if isinstance(broker, str) else broker.addresses["workers"]
         given = {
@@ -187,9 +183,9 @@ class EmqStage(Programs):
         given = {"SCHEDULER_ADDR": broker.addresses["requests"], **NO_REDIS}
         return self.started(Program, *script("emq-scheduler", given))
 
-    def program(self, module: str, *args: str) -> Program:
+    def program(self, module: str, *args: str) -> Client:
         """A program of ours that uses the package."""
-        return self._module(Program, module, *args)
+        return self.started(Client, *_python(), "-m", f"tests.real.programs.{module}", *args)
 
     def shell(self, broker: Broker, *words: str) -> tuple[list[Any], str]:
         """What `emq-cli` prints when these words are typed: the answers it understood, and all."""
@@ -200,9 +196,6 @@ class EmqStage(Programs):
         # It prints dictionaries over several lines, each answer after a prompt.
         parts = [part.strip() for part in done.stdout.split("> ")]
         return [ast.literal_eval(part) for part in parts if part.startswith("{")], done.stdout
-
-    def _module(self, kind: type[P], name: str, *args: str) -> P:
-        return self.started(kind, *_python(), "-m", f"tests.real.programs.{name}", *args)
 
 
 def _address(port: int) -> str:

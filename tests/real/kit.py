@@ -299,13 +299,9 @@ class Stage(Programs):
     """Servers, and peers of the Faktory libraries."""
 
     def server(
-        self,
-        *,
-        password: str = "",
-        args: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
+        self, *, password: str = "", args: Sequence[str] = (), env: Mapping[str, str] | None = None,
         tls: bool = False,
-    ) -> Server:
+    ) -> Server:  # fmt: skip
         """A server of its own data directory and port, started."""
         make = TlsServer if tls else Server
         environment = {"FAKTORY_PASSWORD": password, **(env or {})}

@@ -8,7 +8,7 @@ import pytest
 from franca.store.memory import MemoryStore
 from franca.store.port import Store
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, killed_and_copied, sqlite_desk
+from tests.store.kit import StoreFixture, killed_and_copied, sqlite_desk
 
 ENDED_JOBS = 10
 
@@ -19,11 +19,11 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def desk(request: pytest.FixtureRequest, path: str) -> Iterator[Desk]:
+def desk(request: pytest.FixtureRequest, path: str) -> Iterator[StoreFixture]:
     """A test may be parametrised with where jobs are kept, and how the server before it ended."""
     kept = getattr(request, "param", "sqlite, stopped")
     if kept == "memory":
-        desk = Desk(MemoryStore(ended_jobs=ENDED_JOBS), lambda store: store)
+        desk = StoreFixture(MemoryStore(ended_jobs=ENDED_JOBS), lambda store: store)
     else:
         desk = sqlite_desk(path, ended_jobs=ENDED_JOBS)
     if kept == "sqlite, killed":

@@ -101,7 +101,7 @@ class Nobody:
         raise AssertionError("the store does not call anybody")
 
 
-class Desk:
+class StoreFixture:
     """A store at work: groups go in, what it holds comes out, and it can be opened again."""
 
     def __init__(self, store: Store, opened_anew: Callable[[Store], Store]) -> None:
@@ -171,14 +171,14 @@ class Desk:
         return [job.id for job in self.store.find(core.JobQuery(**query))]
 
 
-def sqlite_desk(path: str | Path, **options: Any) -> Desk:
+def sqlite_desk(path: str | Path, **options: Any) -> StoreFixture:
     """A desk whose store is stopped in an orderly way and opened again, with the same options."""
 
     def opened_anew(store: Store) -> Store:
         store.close()
         return SqliteStore(str(path), **options)
 
-    return Desk(SqliteStore(str(path), **options), opened_anew)
+    return StoreFixture(SqliteStore(str(path), **options), opened_anew)
 
 
 def killed_and_copied(store: SqliteStore, into: Path, **options: Any) -> SqliteStore:

@@ -23,8 +23,8 @@ from tests.store.kit import (
     BEGIN,
     BIG,
     LARGE,
-    Desk,
     Nobody,
+    StoreFixture,
     a_job,
     all_fields,
     copy,
@@ -41,19 +41,19 @@ pytestmark = pytest.mark.parametrize(
 # -- jobs on the shelf of those held ------------------------------------------------------
 
 
-def test_a_new_store_holds_nothing(desk: Desk) -> None:
+def test_a_new_store_holds_nothing(desk: StoreFixture) -> None:
     snapshot = desk.snapshot
     assert (snapshot.held, snapshot.tail, snapshot.queues, snapshot.schedules) == ([], [], [], [])
     assert (snapshot.first_waiting, snapshot.known, snapshot.totals) == (None, [], Totals())
 
 
-def test_held_jobs_are_found_again_with_every_field(desk: Desk) -> None:
+def test_held_jobs_are_found_again_with_every_field(desk: StoreFixture) -> None:
     jobs = odd_jobs()
     desk.write(added=jobs)
     assert desk.held() == light_fields(jobs)
 
 
-def test_an_update_is_what_is_found_again(desk: Desk) -> None:
+def test_an_update_is_what_is_found_again(desk: StoreFixture) -> None:
     first, second = a_job(1, body=b"b" * LARGE), a_job(2)
     desk.write(added=[first, second])
     now = copy(first, state=State.LEASED, holder="w", attempts=1, until=50, bound=True)
@@ -61,7 +61,7 @@ def test_an_update_is_what_is_found_again(desk: Desk) -> None:
     assert desk.held() == light_fields([now, second])
 
 
-def test_a_job_may_change_many_times_in_many_groups(desk: Desk) -> None:
+def test_a_job_may_change_many_times_in_many_groups(desk: StoreFixture) -> None:
     job = a_job(1)
     desk.write(added=[job])
     for attempt in range(1, 6):
@@ -70,7 +70,7 @@ def test_a_job_may_change_many_times_in_many_groups(desk: Desk) -> None:
     assert desk.held() == all_fields([job])
 
 
-def test_held_jobs_that_are_gone_are_not_found_again(desk: Desk) -> None:
+def test_held_jobs_that_are_gone_are_not_found_again(desk: StoreFixture) -> None:
     jobs = [a_job(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 7)]
     desk.write(added=jobs)
     desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in jobs[:4]])
@@ -80,7 +80,7 @@ def test_held_jobs_that_are_gone_are_not_found_again(desk: Desk) -> None:
 # -- jobs in the tail -----------------------------------------------------------------------
 
 
-def test_jobs_of_the_tail_are_supplied_with_every_field(desk: Desk) -> None:
+def test_jobs_of_the_tail_are_supplied_with_every_field(desk: StoreFixture) -> None:
     jobs = [copy(job, shelf=Shelf.TAIL, state=State.READY) for job in odd_jobs()]
     desk.write(added=jobs)
     desk.reopen()
@@ -88,7 +88,7 @@ def test_jobs_of_the_tail_are_supplied_with_every_field(desk: Desk) -> None:
     assert all_fields(found) == all_fields(jobs)
 
 
-def test_a_supply_goes_by_priority_and_place_from_behind_its_mark(desk: Desk) -> None:
+def test_a_supply_goes_by_priority_and_place_from_behind_its_mark(desk: StoreFixture) -> None:
     order = [(-5, 9), (-5, 11), (0, 2), (0, 3), (0, 10), (7, 1)]
     jobs = [tailed(n, priority=p, place=at) for n, (p, at) in enumerate(sorted(order, key=hash), 1)]
     desk.write(added=[*jobs, tailed(99, queue="other", place=4)])
@@ -107,7 +107,7 @@ def test_a_supply_goes_by_priority_and_place_from_behind_its_mark(desk: Desk) ->
     ("bytes_max", "count"), [(1, 1), (1_000, 1), (1_101, 2), (2 * LARGE, 3), (1 << 60, 5)]
 )
 def test_a_supply_ends_once_its_bodies_are_large_enough(
-    desk: Desk, bytes_max: int, count: int
+    desk: StoreFixture, bytes_max: int, count: int
 ) -> None:
     sizes = (1_000, LARGE, LARGE, 0, 7)
     ready = [tailed(n, body=b"b" * size) for n, size in enumerate(sizes, 1)]
@@ -117,7 +117,7 @@ def test_a_supply_ends_once_its_bodies_are_large_enough(
     assert [job.id for job in supplied] == list(range(1, count + 1))
 
 
-def test_what_is_supplied_at_once_is_bounded_too(desk: Desk) -> None:
+def test_what_is_supplied_at_once_is_bounded_too(desk: StoreFixture) -> None:
     for number in range(6):
         desk.write(added=[tailed(number + 1, queue=f"q{number}", body=b"b" * 1_000)])
     wants = [SupplyReady(f"q{number}", BEGIN, 9, 2_500) for number in range(6)]
@@ -126,7 +126,7 @@ def test_what_is_supplied_at_once_is_bounded_too(desk: Desk) -> None:
     assert [job.id for jobs in answers for job in jobs] == list(range(1, len(answers) + 1))
 
 
-def test_a_supply_holds_only_ready_jobs(desk: Desk) -> None:
+def test_a_supply_holds_only_ready_jobs(desk: StoreFixture) -> None:
     desk.write(
         added=[
             tailed(1),
@@ -138,7 +138,7 @@ def test_a_supply_holds_only_ready_jobs(desk: Desk) -> None:
     assert [job.id for job in desk.ready()] == [1]
 
 
-def test_waiting_jobs_come_by_time_and_then_by_id(desk: Desk) -> None:
+def test_waiting_jobs_come_by_time_and_then_by_id(desk: StoreFixture) -> None:
     times = {1: 30, 2: 10, 3: 20, 4: 10, 5: 30}
     desk.write(added=[tailed(n, state=State.WAITING, run_at=at) for n, at in times.items()])
     desk.write(added=[tailed(6), tailed(7, state=State.DEAD, run_at=1)])
@@ -152,7 +152,7 @@ def test_waiting_jobs_come_by_time_and_then_by_id(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("shelf", [Shelf.HELD, Shelf.TAIL])
-def test_everything_but_what_is_fixed_may_change(desk: Desk, shelf: Shelf) -> None:
+def test_everything_but_what_is_fixed_may_change(desk: StoreFixture, shelf: Shelf) -> None:
     [odd] = [job for job in odd_jobs() if job.id == 5]
     same = (*FIXED_FIELDS, "body", "story", "state", "shelf", "away", "weight", "timed")
     changed = {name: getattr(odd, name) for name in Job.__struct_fields__ if name not in same}
@@ -164,7 +164,7 @@ def test_everything_but_what_is_fixed_may_change(desk: Desk, shelf: Shelf) -> No
     assert desk.live() == all_fields([job])
 
 
-def test_an_update_in_the_tail_moves_a_job_to_its_new_place(desk: Desk) -> None:
+def test_an_update_in_the_tail_moves_a_job_to_its_new_place(desk: StoreFixture) -> None:
     waiting = tailed(1, state=State.WAITING, run_at=5, body=b"b" * LARGE)
     desk.write(added=[waiting, tailed(2, place=2)])
     ready = copy(waiting, state=State.READY, place=1)
@@ -174,7 +174,7 @@ def test_an_update_in_the_tail_moves_a_job_to_its_new_place(desk: Desk) -> None:
     assert fields_of(desk.ready()[0]) == fields_of(ready)
 
 
-def test_a_job_that_is_killed_in_the_tail_keeps_its_new_policy(desk: Desk) -> None:
+def test_a_job_that_is_killed_in_the_tail_keeps_its_new_policy(desk: StoreFixture) -> None:
     job = tailed(1, policy=Policy(bury=False), body=b"b" * LARGE)
     desk.write(added=[job, tailed(2)])
     dead = copy(job, state=State.DEAD, run_at=7, policy=Policy(bury=True))
@@ -183,7 +183,7 @@ def test_a_job_that_is_killed_in_the_tail_keeps_its_new_policy(desk: Desk) -> No
     assert desk.live() == all_fields([dead, tailed(2)])
 
 
-def test_jobs_of_the_tail_that_are_gone_are_not_supplied(desk: Desk) -> None:
+def test_jobs_of_the_tail_that_are_gone_are_not_supplied(desk: StoreFixture) -> None:
     jobs = [tailed(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 7)]
     desk.write(added=jobs)
     desk.write(gone_tail=[copy(job, shelf=Shelf.NOWHERE) for job in jobs[:4]])
@@ -191,7 +191,7 @@ def test_jobs_of_the_tail_that_are_gone_are_not_supplied(desk: Desk) -> None:
     assert all_fields(desk.ready()) == all_fields(jobs[4:])
 
 
-def test_a_job_taken_out_of_the_tail_unseen_is_gone_whatever_its_size(desk: Desk) -> None:
+def test_a_job_taken_out_of_the_tail_unseen_is_gone_whatever_its_size(desk: StoreFixture) -> None:
     desk.write(added=[tailed(1, body=b"b" * LARGE), tailed(2), tailed(3)])
     unseen = [a_job(n, body=b"", name="", shelf=Shelf.NOWHERE) for n in (1, 2)]
     desk.write(gone_tail=unseen)
@@ -202,7 +202,7 @@ def test_a_job_taken_out_of_the_tail_unseen_is_gone_whatever_its_size(desk: Desk
 # -- from shelf to shelf --------------------------------------------------------------------
 
 
-def test_moved_jobs_are_on_their_new_shelf_and_only_there(desk: Desk) -> None:
+def test_moved_jobs_are_on_their_new_shelf_and_only_there(desk: StoreFixture) -> None:
     held, tail = odd_jobs()[:5], [tailed(n, body=b"b" * LARGE) for n in range(11, 14)]
     desk.write(added=[*held, *tail])
     to_tail = [copy(job, shelf=Shelf.TAIL) for job in held[:3]]
@@ -212,7 +212,7 @@ def test_moved_jobs_are_on_their_new_shelf_and_only_there(desk: Desk) -> None:
     assert all_fields(desk.ready()) == all_fields([*to_tail, tail[2]])
 
 
-def test_a_job_may_go_to_and_fro_and_then_leave(desk: Desk) -> None:
+def test_a_job_may_go_to_and_fro_and_then_leave(desk: StoreFixture) -> None:
     job = a_job(1, body=b"b" * LARGE)
     desk.write(added=[job])
     for shelf in (Shelf.TAIL, Shelf.HELD, Shelf.TAIL):
@@ -227,7 +227,7 @@ def test_a_job_may_go_to_and_fro_and_then_leave(desk: Desk) -> None:
 # -- whole queues and everything --------------------------------------------------------------
 
 
-def test_an_emptied_tail_loses_its_ready_jobs_and_no_others(desk: Desk) -> None:
+def test_an_emptied_tail_loses_its_ready_jobs_and_no_others(desk: StoreFixture) -> None:
     staying = [
         tailed(3, state=State.WAITING, run_at=5),
         tailed(4, state=State.WAITING, run_at=6, failures=1),
@@ -241,14 +241,14 @@ def test_an_emptied_tail_loses_its_ready_jobs_and_no_others(desk: Desk) -> None:
     assert desk.live() == all_fields(staying)
 
 
-def test_jobs_added_with_the_emptying_of_their_tail_stay(desk: Desk) -> None:
+def test_jobs_added_with_the_emptying_of_their_tail_stay(desk: StoreFixture) -> None:
     desk.write(added=[tailed(1), tailed(2)])
     desk.write(emptied_tails=["q"], added=[tailed(3, body=b"b" * LARGE)])
     desk.reopen()
     assert list(desk.live()) == [3]
 
 
-def test_spared_jobs_of_an_emptied_tail_fare_as_is_said_one_by_one(desk: Desk) -> None:
+def test_spared_jobs_of_an_emptied_tail_fare_as_is_said_one_by_one(desk: StoreFixture) -> None:
     """Those that were supplied and changed before the purge lie in the tail as ready ones."""
     jobs = [tailed(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 9)]
     desk.write(added=jobs)
@@ -262,7 +262,7 @@ def test_spared_jobs_of_an_emptied_tail_fare_as_is_said_one_by_one(desk: Desk) -
     assert desk.live() == all_fields([*leased, *failed])
 
 
-def test_a_flush_forgets_everything_but_what_comes_with_it(desk: Desk) -> None:
+def test_a_flush_forgets_everything_but_what_comes_with_it(desk: StoreFixture) -> None:
     desk.write(
         added=[*odd_jobs(), tailed(11), tailed(12, body=b"b" * LARGE)],
         ended=[a_job(13, state=State.DONE)],
@@ -279,7 +279,7 @@ def test_a_flush_forgets_everything_but_what_comes_with_it(desk: Desk) -> None:
     assert snapshot.totals == desk.totals
 
 
-def test_a_tail_emptied_after_a_flush_in_one_group_is_empty(desk: Desk) -> None:
+def test_a_tail_emptied_after_a_flush_in_one_group_is_empty(desk: StoreFixture) -> None:
     desk.write(added=[tailed(1), tailed(2, body=b"b" * LARGE)])
     desk.write(flushed=True, emptied_tails=["q"], added=[tailed(3)])
     desk.reopen()
@@ -289,7 +289,7 @@ def test_a_tail_emptied_after_a_flush_in_one_group_is_empty(desk: Desk) -> None:
 # -- settings and counts ----------------------------------------------------------------------
 
 
-def test_queue_settings_are_found_again(desk: Desk) -> None:
+def test_queue_settings_are_found_again(desk: StoreFixture) -> None:
     names = ["a", "ü\0", "z"]
     desk.write(queues_saved=[QueueSetting(name, name == "z") for name in names])
     desk.write(queues_saved=[QueueSetting("a", True, BIG)], queues_gone=["z", "unknown"])
@@ -297,7 +297,7 @@ def test_queue_settings_are_found_again(desk: Desk) -> None:
     assert found == [QueueSetting("a", True, BIG), QueueSetting("ü\0", False)]
 
 
-def test_schedules_are_found_again_with_the_job_they_make(desk: Desk) -> None:
+def test_schedules_are_found_again_with_the_job_they_make(desk: StoreFixture) -> None:
     new = NewJob(
         "q\0", "k", bytes(range(256)), Policy(max_failures=-1, lease_ms=BIG), "n", "json", "o", "key",
         OnConflict.REPLACE, -3, 5, 6, 7, b"\0x", -BIG, True,
@@ -311,7 +311,7 @@ def test_schedules_are_found_again_with_the_job_they_make(desk: Desk) -> None:
     assert found == {"daily": daily, "öften": fewer}
 
 
-def test_totals_are_those_of_the_last_group(desk: Desk) -> None:
+def test_totals_are_those_of_the_last_group(desk: StoreFixture) -> None:
     desk.write(totals=Totals(1, 2, 3, 4, 5))
     last = Totals(BIG, BIG - 1, 7, BIG, 2**40)
     desk.write(totals=last)
@@ -321,7 +321,7 @@ def test_totals_are_those_of_the_last_group(desk: Desk) -> None:
 # -- what a broker must remember at birth -------------------------------------------------------
 
 
-def test_a_snapshot_counts_the_tail_and_says_where_it_begins(desk: Desk) -> None:
+def test_a_snapshot_counts_the_tail_and_says_where_it_begins(desk: StoreFixture) -> None:
     desk.write(
         added=[
             a_job(1, place=1),
@@ -345,7 +345,9 @@ def test_a_snapshot_counts_the_tail_and_says_where_it_begins(desk: Desk) -> None
     assert snapshot.first_waiting == (60, 6)
 
 
-def test_jobs_in_the_tail_are_known_by_key_and_those_that_nobody_ran_by_name(desk: Desk) -> None:
+def test_jobs_in_the_tail_are_known_by_key_and_those_that_nobody_ran_by_name(
+    desk: StoreFixture,
+) -> None:
     desk.write(
         added=[
             a_job(1, key="held"),
@@ -367,7 +369,7 @@ def test_jobs_in_the_tail_are_known_by_key_and_those_that_nobody_ran_by_name(des
 # -- reading behind a group ---------------------------------------------------------------------
 
 
-def test_what_is_wanted_is_read_behind_the_group_it_came_with(desk: Desk) -> None:
+def test_what_is_wanted_is_read_behind_the_group_it_came_with(desk: StoreFixture) -> None:
     desk.write(added=[tailed(1), tailed(2), tailed(3, state=State.WAITING, run_at=1)])
     ready, waiting, recalled = desk.write(
         SupplyReady("q", BEGIN, 9),
@@ -382,7 +384,7 @@ def test_what_is_wanted_is_read_behind_the_group_it_came_with(desk: Desk) -> Non
     assert [(job.id, job.shelf) for job in recalled] == [(3, Shelf.TAIL), (5, Shelf.HELD)]
 
 
-def test_a_recall_sees_both_shelves_and_no_ended_jobs(desk: Desk) -> None:
+def test_a_recall_sees_both_shelves_and_no_ended_jobs(desk: StoreFixture) -> None:
     desk.write(added=[a_job(1), tailed(2)], ended=[a_job(3, state=State.DONE)])
     assert [job.id for job in desk.recall(limit=10)] == [1, 2]
 
@@ -391,7 +393,7 @@ def test_a_recall_sees_both_shelves_and_no_ended_jobs(desk: Desk) -> None:
 
 
 @pytest.fixture
-def stocked(desk: Desk) -> Desk:
+def stocked(desk: StoreFixture) -> StoreFixture:
     """Nine jobs: odd ones held, even ones in the tail, three of them ended long ago."""
     desk.write(
         added=[
@@ -424,14 +426,16 @@ def stocked(desk: Desk) -> Desk:
         ({"names": ("nobody",)}, []),
     ],
 )
-def test_find_finds_what_fits(stocked: Desk, query: dict[str, object], ids: list[int]) -> None:
+def test_find_finds_what_fits(
+    stocked: StoreFixture, query: dict[str, object], ids: list[int]
+) -> None:
     assert stocked.find(**query) == ids
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 9])
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_pages_put_together_are_everything_once(
-    stocked: Desk, newest_first: bool, limit: int
+    stocked: StoreFixture, newest_first: bool, limit: int
 ) -> None:
     found: list[int] = []
     after = 0
@@ -442,20 +446,20 @@ def test_pages_put_together_are_everything_once(
     assert found == sorted(range(1, 10), reverse=newest_first)
 
 
-def test_by_time_goes_by_time_and_then_by_id(stocked: Desk) -> None:
+def test_by_time_goes_by_time_and_then_by_id(stocked: StoreFixture) -> None:
     timed = (State.WAITING, State.DEAD)
     assert stocked.find(states=timed, by_time=True) == [5, 6, 4]
     assert stocked.find(states=timed, by_time=True, limit=2) == [5, 6]
     assert stocked.find(states=timed, by_time=True, limit=1, after=5) == [5]
 
 
-def test_many_names_and_ids_may_be_asked_for_at_once(stocked: Desk) -> None:
+def test_many_names_and_ids_may_be_asked_for_at_once(stocked: StoreFixture) -> None:
     names = tuple(f"nobody-{n}" for n in range(10_000))
     assert stocked.find(names=(*names, "twin")) == [1, 2, 8]
     assert stocked.find(ids=tuple(range(3, 10_000))) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_find_finds_what_reopening_finds(stocked: Desk) -> None:
+def test_find_finds_what_reopening_finds(stocked: StoreFixture) -> None:
     before = all_fields(stocked.store.find(JobQuery(limit=99)))
     stocked.reopen()
     assert all_fields(stocked.store.find(JobQuery(limit=99))) == before
@@ -464,7 +468,7 @@ def test_find_finds_what_reopening_finds(stocked: Desk) -> None:
 # -- the history of ended jobs ----------------------------------------------------------------------
 
 
-def test_ended_jobs_are_remembered_with_their_end(desk: Desk) -> None:
+def test_ended_jobs_are_remembered_with_their_end(desk: StoreFixture) -> None:
     job = a_job(
         1, state=State.DONE, ended_at=9, result=b"\0res", holder="w", attempts=2, failures=1, losses=3,
         started_at=8, ready_at=7, priority=-4, media="json", attempt_log=odd_jobs()[6].attempt_log, body=b"b" * 100,
@@ -479,7 +483,7 @@ def test_ended_jobs_are_remembered_with_their_end(desk: Desk) -> None:
     }
 
 
-def test_the_history_is_bounded_and_the_newest_stay(desk: Desk) -> None:
+def test_the_history_is_bounded_and_the_newest_stay(desk: StoreFixture) -> None:
     for number in range(1, 36):
         desk.write(ended=[a_job(number, state=State.DONE)])
         if number % 7 == 0:
@@ -489,7 +493,7 @@ def test_the_history_is_bounded_and_the_newest_stay(desk: Desk) -> None:
     assert len(found) < 20
 
 
-def test_a_group_larger_than_the_history_leaves_the_newest(desk: Desk) -> None:
+def test_a_group_larger_than_the_history_leaves_the_newest(desk: StoreFixture) -> None:
     desk.write(ended=[a_job(n, state=State.DONE) for n in range(1, 100)])
     assert desk.find(limit=100)[-10:] == list(range(90, 100))
     assert len(desk.find(limit=100)) < 20

@@ -6,10 +6,19 @@ from pathlib import Path
 
 from franca.core.changes import Changes
 from franca.core.model import Job, Shelf, State
-from tests.store.kit import LARGE, Desk, a_job, all_fields, copy, light_fields, odd_jobs, tailed
+from tests.store.kit import (
+    LARGE,
+    StoreFixture,
+    a_job,
+    all_fields,
+    copy,
+    light_fields,
+    odd_jobs,
+    tailed,
+)
 
 
-def bodies_in(desk: Desk) -> list[int]:
+def bodies_in(desk: StoreFixture) -> list[int]:
     rows = desk.sqlite._db.execute("SELECT id FROM bodies ORDER BY id").fetchall()
     return [job_id for (job_id,) in rows]
 
@@ -18,7 +27,7 @@ def large(job_id: int, shelf: Shelf) -> Job:
     return a_job(job_id, shelf=shelf, body=b"b" * LARGE)
 
 
-def test_every_way_out_of_the_store_takes_the_body_along(desk: Desk) -> None:
+def test_every_way_out_of_the_store_takes_the_body_along(desk: StoreFixture) -> None:
     held, tail = (
         [large(n + base, shelf) for n in range(5)]
         for base, shelf in ((1, Shelf.HELD), (11, Shelf.TAIL))
@@ -40,7 +49,7 @@ def test_every_way_out_of_the_store_takes_the_body_along(desk: Desk) -> None:
     assert bodies_in(desk) == [31]
 
 
-def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: Desk) -> None:
+def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: StoreFixture) -> None:
     job = a_job(1, body=b"b" * (1 << 20))
     desk.write(added=[job])
     log = Path(f"{desk.sqlite.path}-wal")
@@ -51,7 +60,7 @@ def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: Desk) -> None
     assert desk.held() == all_fields([job])
 
 
-def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: Desk) -> None:
+def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: StoreFixture) -> None:
     """A backlog may be larger than memory, at the start too."""
     body = os.urandom(1 << 20)
     for number in range(1, 25):
@@ -65,7 +74,7 @@ def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: Desk) -> N
 
 
 def test_a_prepared_group_is_what_its_jobs_were_then_and_nothing_before_its_commit(
-    desk: Desk,
+    desk: StoreFixture,
 ) -> None:
     jobs = odd_jobs()
     written = light_fields(jobs)

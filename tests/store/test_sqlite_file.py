@@ -19,7 +19,7 @@ from franca.store.rows import LIFE, life_values
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import (
     LARGE,
-    Desk,
+    StoreFixture,
     a_job,
     all_fields,
     copy,
@@ -45,7 +45,7 @@ def kill_at(wanted: str) -> Callable[[str], None]:
 # -- durability ---------------------------------------------------------------------------------
 
 
-def test_the_log_is_written_ahead_and_every_commit_is_synced(desk: Desk) -> None:
+def test_the_log_is_written_ahead_and_every_commit_is_synced(desk: StoreFixture) -> None:
     db = desk.sqlite._db
     assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute("PRAGMA synchronous").fetchone() == (2,)
@@ -67,7 +67,7 @@ def test_a_connection_that_would_not_sync_is_not_used(
 
 
 def test_a_group_that_was_written_and_not_committed_is_not_there(
-    desk: Desk, tmp_path: Path
+    desk: StoreFixture, tmp_path: Path
 ) -> None:
     desk.write(added=[a_job(1)])
     desk.store.write(Changes(added=[a_job(2)]), [])
@@ -87,7 +87,9 @@ def test_any_name_of_a_directory_will_do(tmp_path: Path, name: str) -> None:
     desk.close()
 
 
-def test_a_reader_in_another_process_does_not_take_the_log_away(desk: Desk, path: str) -> None:
+def test_a_reader_in_another_process_does_not_take_the_log_away(
+    desk: StoreFixture, path: str
+) -> None:
     """Whoever opens and closes the file beside SQLite ends its locks; the next reader is then the last."""
     desk.write(added=[a_job(1)])
     read = (
@@ -102,7 +104,7 @@ def test_a_reader_in_another_process_does_not_take_the_log_away(desk: Desk, path
 # -- versions -------------------------------------------------------------------------------------
 
 
-def test_a_file_of_a_newer_release_is_refused(desk: Desk, path: str) -> None:
+def test_a_file_of_a_newer_release_is_refused(desk: StoreFixture, path: str) -> None:
     desk.sqlite._db.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreDamaged, match="newer release"):
         desk.reopen()
@@ -124,7 +126,7 @@ def test_a_server_killed_while_it_makes_its_store_leaves_nothing_behind(path: st
 
 
 def test_a_migration_that_was_killed_before_its_commit_has_not_happened(
-    desk: Desk, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    desk: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     jobs = odd_jobs()
     desk.write(added=jobs)
@@ -141,7 +143,7 @@ def test_a_migration_that_was_killed_before_its_commit_has_not_happened(
 
 
 def test_migrations_that_are_due_are_made_once_and_in_order(
-    desk: Desk, path: str, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.write(added=[a_job(1)])
     known = migrate.migrations()
@@ -155,7 +157,7 @@ def test_migrations_that_are_due_are_made_once_and_in_order(
 # -- damage -----------------------------------------------------------------------------------------
 
 
-def stocked(desk: Desk) -> None:
+def stocked(desk: StoreFixture) -> None:
     """Something in every table."""
     desk.write(
         added=[
@@ -172,7 +174,7 @@ def stocked(desk: Desk) -> None:
     )
 
 
-def walk(desk: Desk) -> None:
+def walk(desk: StoreFixture) -> None:
     """Read everything that a server reads in its life."""
     desk.reopen()
     desk.ready()
@@ -239,7 +241,7 @@ def test_what_was_not_written_by_us_is_refused(path: str, damage: str) -> None:
         walk(desk)
 
 
-def lead_twice_to_the_first(desk: Desk, path: str, tree: str) -> None:
+def lead_twice_to_the_first(desk: StoreFixture, path: str, tree: str) -> None:
     """Close the store, and let the second entry of a table or an index be its first once more."""
     db = desk.sqlite._db
     db.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -254,7 +256,7 @@ def lead_twice_to_the_first(desk: Desk, path: str, tree: str) -> None:
         file.write(pointers[:2] + pointers[:2] + pointers[4:])
 
 
-def test_jobs_that_an_index_gives_twice_are_refused(desk: Desk, path: str) -> None:
+def test_jobs_that_an_index_gives_twice_are_refused(desk: StoreFixture, path: str) -> None:
     """An entry of an index that leads to another row: right row, right checksum, wrong place."""
     desk.write(added=[tailed(n) for n in (1, 2, 3)])
     lead_twice_to_the_first(desk, path, "tail_ready")
@@ -264,7 +266,9 @@ def test_jobs_that_an_index_gives_twice_are_refused(desk: Desk, path: str) -> No
         desk.ready()
 
 
-def test_an_index_that_says_something_else_than_the_table_is_refused(desk: Desk, path: str) -> None:
+def test_an_index_that_says_something_else_than_the_table_is_refused(
+    desk: StoreFixture, path: str
+) -> None:
     """A waiting job that its index counts among the dead would never fall due."""
     job = tailed(1, state=State.DEAD, run_at=77)
     desk.write(added=[job, tailed(2, state=State.WAITING, run_at=77)])
@@ -288,7 +292,7 @@ def change_behind_an_index(path: str, index: str, job: Job) -> None:
         db.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
 
 
-def test_a_row_that_its_table_gives_twice_is_refused(desk: Desk, path: str) -> None:
+def test_a_row_that_its_table_gives_twice_is_refused(desk: StoreFixture, path: str) -> None:
     desk.write(added=[a_job(n) for n in (1, 2, 3)])
     lead_twice_to_the_first(desk, path, "jobs")
     with pytest.raises(StoreDamaged, match="3 and 0 jobs were written, 2 and 0"):
@@ -301,14 +305,14 @@ def test_a_file_that_is_no_store_is_refused(path: str) -> None:
         SqliteStore(path).open()
 
 
-def test_an_empty_file_is_not_taken_for_a_new_store(desk: Desk, path: str) -> None:
+def test_an_empty_file_is_not_taken_for_a_new_store(desk: StoreFixture, path: str) -> None:
     desk.close()
     os.truncate(path, 0)
     with pytest.raises(StoreDamaged, match="empty"):
         SqliteStore(path).open()
 
 
-def test_a_log_without_its_file_is_refused(desk: Desk, tmp_path: Path) -> None:
+def test_a_log_without_its_file_is_refused(desk: StoreFixture, tmp_path: Path) -> None:
     desk.write(added=[a_job(1)])
     heir = killed_and_copied(desk.sqlite, tmp_path / "heir")
     os.unlink(heir.path)
@@ -330,7 +334,7 @@ def test_no_history_may_be_kept(path: str) -> None:
 # -- backup -------------------------------------------------------------------------------------------
 
 
-def test_a_backup_is_whole_and_opens(desk: Desk, tmp_path: Path) -> None:
+def test_a_backup_is_whole_and_opens(desk: StoreFixture, tmp_path: Path) -> None:
     stocked(desk)
     desk.write(added=[a_job(99)])
     target = str(tmp_path / "copy.db")
@@ -347,7 +351,9 @@ def test_a_backup_is_whole_and_opens(desk: Desk, tmp_path: Path) -> None:
     restored.close()
 
 
-def test_a_backup_is_of_what_is_committed_and_hinders_nobody(desk: Desk, tmp_path: Path) -> None:
+def test_a_backup_is_of_what_is_committed_and_hinders_nobody(
+    desk: StoreFixture, tmp_path: Path
+) -> None:
     desk.write(added=[a_job(1)])
     desk.store.write(Changes(added=[a_job(2)]), [])
     desk.store.backup(str(tmp_path / "copy.db"))
@@ -363,7 +369,7 @@ def test_what_is_in_memory_cannot_be_backed_up(tmp_path: Path) -> None:
         MemoryStore().backup(str(tmp_path / "copy"))
 
 
-def test_a_backup_takes_the_place_of_nothing(desk: Desk, tmp_path: Path) -> None:
+def test_a_backup_takes_the_place_of_nothing(desk: StoreFixture, tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("mine")
     with pytest.raises(StoreError, match="exists"):
         desk.store.backup(str(tmp_path / "copy.db"))
@@ -371,7 +377,7 @@ def test_a_backup_takes_the_place_of_nothing(desk: Desk, tmp_path: Path) -> None
 
 
 def test_a_backup_that_fails_leaves_no_half_of_one(
-    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stocked(desk)
 

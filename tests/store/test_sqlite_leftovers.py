@@ -8,11 +8,11 @@ import pytest
 
 from franca.store.port import StoreError
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, a_job
+from tests.store.kit import StoreFixture, a_job
 
 
 def test_a_file_that_is_gone_is_a_failure_of_the_store_even_while_nothing_is_written(
-    desk: Desk, path: str
+    desk: StoreFixture, path: str
 ) -> None:
     desk.write(added=[a_job(1)])
     os.rename(path, f"{path}.away")
@@ -26,7 +26,7 @@ def test_a_file_that_is_gone_is_a_failure_of_the_store_even_while_nothing_is_wri
 
 
 def test_after_its_start_a_store_needs_no_further_descriptor(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(*_: Any, **__: Any) -> int:
         raise OSError(24, "Too many open files")

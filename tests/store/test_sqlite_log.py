@@ -5,10 +5,10 @@ import os
 import pytest
 
 from franca.store import files, sqlite
-from tests.store.kit import Desk, a_job, odd_jobs, sqlite_desk
+from tests.store.kit import StoreFixture, a_job, odd_jobs, sqlite_desk
 
 
-def churn(desk: Desk, groups: int, size: int = 1_000, jobs: int = 20) -> int:
+def churn(desk: StoreFixture, groups: int, size: int = 1_000, jobs: int = 20) -> int:
     """Jobs that come and go; the size that the log had at most."""
     log, largest = f"{desk.sqlite.path}-wal", 0
     for number in range(groups):
@@ -23,7 +23,7 @@ def churn(desk: Desk, groups: int, size: int = 1_000, jobs: int = 20) -> int:
 
 
 def test_the_log_stays_small_however_much_passes_through_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
     assert churn(desk, 60) < 300 * 4_096
@@ -31,7 +31,7 @@ def test_the_log_stays_small_however_much_passes_through_it(
 
 
 def test_the_file_does_not_grow_with_what_has_passed_through_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
     churn(desk, 20)
@@ -41,7 +41,7 @@ def test_the_file_does_not_grow_with_what_has_passed_through_it(
 
 
 def test_a_log_that_was_moved_is_not_moved_again_after_each_group(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
     churn(desk, 60)
@@ -68,7 +68,7 @@ def test_a_log_that_grew_in_one_go_is_cut_when_it_begins_anew(
     desk.close()
 
 
-def test_an_orderly_stop_leaves_one_file(desk: Desk, path: str) -> None:
+def test_an_orderly_stop_leaves_one_file(desk: StoreFixture, path: str) -> None:
     desk.write(added=odd_jobs())
     desk.find()
     desk.close()

@@ -14,7 +14,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery
 from franca.store.port import StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, a_job, all_fields, sqlite_desk
+from tests.store.kit import StoreFixture, a_job, all_fields, sqlite_desk
 
 MIB = 1 << 20
 
@@ -37,7 +37,7 @@ def reserve() -> Reserve:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, reserve: Reserve) -> Iterator[Desk]:
+def desk(tmp_path: Path, reserve: Reserve) -> Iterator[StoreFixture]:
     desk = sqlite_desk(tmp_path / "store.db", make_room=reserve)
     yield desk
     desk.close()
@@ -50,14 +50,14 @@ def many(first: int, count: int = 50) -> list[Job]:
 # -- in the middle of a group -----------------------------------------------------------------------
 
 
-def fill(desk: Desk) -> None:
+def fill(desk: StoreFixture) -> None:
     """Let the file grow no more."""
     [pages] = desk.sqlite._db.execute("PRAGMA page_count").fetchone()
     desk.sqlite._db.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def test_no_room_for_a_row_is_made_good_and_the_group_written_again(
-    desk: Desk, reserve: Reserve
+    desk: StoreFixture, reserve: Reserve
 ) -> None:
     first, second = many(1), many(101)
     desk.write(added=first)
@@ -74,7 +74,7 @@ def test_no_room_for_a_row_is_made_good_and_the_group_written_again(
 
 
 def test_without_room_the_group_is_not_there_and_the_store_is_full(
-    desk: Desk, reserve: Reserve
+    desk: StoreFixture, reserve: Reserve
 ) -> None:
     desk.write(added=many(1))
     fill(desk)
@@ -86,7 +86,7 @@ def test_without_room_the_group_is_not_there_and_the_store_is_full(
 
 
 def test_what_was_written_before_the_room_ran_out_is_undone_first(
-    desk: Desk, reserve: Reserve
+    desk: StoreFixture, reserve: Reserve
 ) -> None:
     class FullAtRows(FullAtCommit):
         def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
@@ -130,12 +130,12 @@ def full() -> sqlite3.OperationalError:
     return error
 
 
-def full_at_commit(desk: Desk, times: int) -> None:
+def full_at_commit(desk: StoreFixture, times: int) -> None:
     desk.sqlite._db = FullAtCommit(desk.sqlite._db, times)  # type: ignore[assignment]
 
 
 def test_no_room_at_the_commit_is_made_good_and_the_group_written_again(
-    desk: Desk, reserve: Reserve
+    desk: StoreFixture, reserve: Reserve
 ) -> None:
     first, second = many(1), many(101)
     desk.write(added=first)
@@ -145,7 +145,9 @@ def test_no_room_at_the_commit_is_made_good_and_the_group_written_again(
     assert desk.held() == all_fields([*first[10:], *second])
 
 
-def test_moving_the_log_into_the_file_may_be_room_enough(desk: Desk, reserve: Reserve) -> None:
+def test_moving_the_log_into_the_file_may_be_room_enough(
+    desk: StoreFixture, reserve: Reserve
+) -> None:
     reserve.give_up = lambda: False
     full_at_commit(desk, 1)
     desk.write(added=many(1))
@@ -153,7 +155,7 @@ def test_moving_the_log_into_the_file_may_be_room_enough(desk: Desk, reserve: Re
     assert list(desk.held()) == list(range(1, 51))
 
 
-def test_a_disk_that_stays_full_ends_it(desk: Desk, reserve: Reserve) -> None:
+def test_a_disk_that_stays_full_ends_it(desk: StoreFixture, reserve: Reserve) -> None:
     desk.write(added=many(1))
     full_at_commit(desk, 2)
     with pytest.raises(StoreFull):
@@ -163,7 +165,7 @@ def test_a_disk_that_stays_full_ends_it(desk: Desk, reserve: Reserve) -> None:
 
 
 @pytest.mark.parametrize("name", ["SQLITE_IOERR_FSYNC", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"])
-def test_no_other_failure_is_tried_again(desk: Desk, reserve: Reserve, name: str) -> None:
+def test_no_other_failure_is_tried_again(desk: StoreFixture, reserve: Reserve, name: str) -> None:
     class Failing(FullAtCommit):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             try:
@@ -178,7 +180,7 @@ def test_no_other_failure_is_tried_again(desk: Desk, reserve: Reserve, name: str
     assert reserve.asked == 0
 
 
-def test_a_checkpoint_without_room_is_left_for_later(desk: Desk) -> None:
+def test_a_checkpoint_without_room_is_left_for_later(desk: StoreFixture) -> None:
     class NoCheckpoint(FullAtCommit):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             return super().execute("COMMIT" if "checkpoint" in sql else sql, *values)
@@ -200,7 +202,7 @@ def disk_with(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
 
 
 def test_room_that_the_file_does_not_need_is_given_back_to_a_short_disk(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = many(1, 2_000)
     desk.write(added=jobs)
@@ -223,7 +225,7 @@ def test_room_that_the_file_does_not_need_is_given_back_to_a_short_disk(
     ],
 )
 def test_a_file_is_not_made_smaller_without_need(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, kept: int, room: int
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch, kept: int, room: int
 ) -> None:
     jobs = many(1, 2_000)
     desk.write(added=jobs)
@@ -236,7 +238,7 @@ def test_a_file_is_not_made_smaller_without_need(
 
 
 def test_on_a_short_disk_the_log_is_moved_while_there_is_room_for_it(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk.write(added=many(1))
     log = os.path.getsize(f"{desk.sqlite.path}-wal")
@@ -293,7 +295,7 @@ def test_on_a_full_disk_jobs_can_still_end_and_their_room_is_used_again(small_di
     desk.close()
 
 
-def write_and_tidy(desk: Desk, **changes: Any) -> None:
+def write_and_tidy(desk: StoreFixture, **changes: Any) -> None:
     """As the node does it."""
     desk.write(**changes)
     if desk.store.wants_tidying():

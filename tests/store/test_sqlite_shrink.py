@@ -9,7 +9,7 @@ import pytest
 from franca.core.model import Job
 from franca.store import files, sweep
 from franca.store.port import StoreError
-from tests.store.kit import Desk, a_job, all_fields, sqlite_desk, tailed
+from tests.store.kit import StoreFixture, a_job, all_fields, sqlite_desk, tailed
 
 MIB = 1 << 20
 
@@ -20,7 +20,7 @@ def few_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "STEP_PAGES", 100)
 
 
-def size(desk: Desk) -> int:
+def size(desk: StoreFixture) -> int:
     return os.path.getsize(desk.sqlite.path)
 
 
@@ -29,7 +29,7 @@ def many(count: int = 2_000) -> list[Job]:
 
 
 @pytest.mark.parametrize("how", ["flushed", "purged", "drained"])
-def test_a_backlog_that_is_gone_leaves_a_small_file(desk: Desk, how: str) -> None:
+def test_a_backlog_that_is_gone_leaves_a_small_file(desk: StoreFixture, how: str) -> None:
     jobs = many()
     desk.write(added=[*jobs, a_job(9_999)])
     desk.store.tidy()
@@ -46,7 +46,7 @@ def test_a_backlog_that_is_gone_leaves_a_small_file(desk: Desk, how: str) -> Non
     assert list(desk.held()) == [10_000 if how == "flushed" else 9_999]
 
 
-def test_a_step_gives_few_pages_back(desk: Desk) -> None:
+def test_a_step_gives_few_pages_back(desk: StoreFixture) -> None:
     jobs = many()
     desk.write(added=jobs)
     desk.write(gone_tail=jobs)
@@ -59,7 +59,7 @@ def test_a_step_gives_few_pages_back(desk: Desk) -> None:
     assert max(steps) < 110
 
 
-def test_a_backlog_that_comes_and_goes_finds_the_room_that_it_left(desk: Desk) -> None:
+def test_a_backlog_that_comes_and_goes_finds_the_room_that_it_left(desk: StoreFixture) -> None:
     """A quarter of the file may be unused: growing and shrinking for nothing costs writes."""
     jobs = many()
     desk.write(added=jobs)
@@ -113,7 +113,7 @@ def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None
 
 
 def test_a_file_that_somebody_reads_is_not_replaced(
-    desk: Desk, path: str, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its log stays, and would be taken for that of the new file, whose pages are others."""
     connect = files.connect

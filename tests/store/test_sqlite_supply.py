@@ -12,7 +12,7 @@ from franca.core.model import Demand, NewJob, OnHangUp, Policy
 from franca.core.wants import SupplyReady
 from franca.store.rows import POLICIES_MAX
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, tailed
+from tests.store.kit import StoreFixture, tailed
 
 SMALL = replace(Limits(), window_jobs=2, supply_jobs=4, supply_bytes=5_000)
 
@@ -42,7 +42,9 @@ def test_large_bodies_come_into_memory_a_few_at_a_time_and_all_of_them_come(tmp_
     assert 0 < largest <= 8_000
 
 
-def test_policies_are_shared_and_no_more_of_them_remembered_than_is_of_use(desk: Desk) -> None:
+def test_policies_are_shared_and_no_more_of_them_remembered_than_is_of_use(
+    desk: StoreFixture,
+) -> None:
     policies = [Policy(lease_ms=number) for number in range(2 * POLICIES_MAX)]
     desk.write(added=[tailed(1 + n, policy=policy) for n, policy in enumerate(policies)])
     found = desk.ready()

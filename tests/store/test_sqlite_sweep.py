@@ -12,7 +12,7 @@ from franca.core.model import Job, NewJob, Policy, Schedule, Shelf, State
 from franca.store import group, search, sweep
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import LARGE, Desk, a_job, all_fields, copy, killed_and_copied, tailed
+from tests.store.kit import LARGE, StoreFixture, a_job, all_fields, copy, killed_and_copied, tailed
 from tests.store.test_sqlite_room import FullAtCommit
 
 
@@ -24,17 +24,17 @@ def few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "SWEPT_ROWS", 4)
 
 
-def rows_of(desk: Desk, table: str) -> int:
+def rows_of(desk: StoreFixture, table: str) -> int:
     [count] = desk.sqlite._db.execute(f"SELECT count(*) FROM {table}").fetchone()
     assert isinstance(count, int)
     return count
 
 
-def killed_at_every_step(desk: Desk, folder: Path) -> Iterator[Desk]:
+def killed_at_every_step(desk: StoreFixture, folder: Path) -> Iterator[StoreFixture]:
     """What the next server finds if this one is killed before the sweep, and after each step of it."""
     for number in range(100):
         heir = killed_and_copied(desk.sqlite, folder / f"heir-{number}")
-        yield Desk(heir, lambda store: store)
+        yield StoreFixture(heir, lambda store: store)
         heir.close()
         if not desk.store.has_leftovers():
             return
@@ -55,7 +55,7 @@ def backlog(count: int = 30) -> list[Job]:
 
 
 def test_an_emptied_tail_is_gone_before_its_rows_are_and_after_any_kill(
-    desk: Desk, tmp_path: Path
+    desk: StoreFixture, tmp_path: Path
 ) -> None:
     desk.write(added=[*backlog(), *STAYING])
     desk.write(emptied_tails=["q"], added=[tailed(200, place=1)])
@@ -72,7 +72,7 @@ def test_an_emptied_tail_is_gone_before_its_rows_are_and_after_any_kill(
 
 
 def test_a_flush_is_durable_before_the_rows_are_gone_and_after_any_kill(
-    desk: Desk, tmp_path: Path
+    desk: StoreFixture, tmp_path: Path
 ) -> None:
     desk.write(
         added=[*backlog(), *STAYING],
@@ -93,14 +93,14 @@ def test_a_flush_is_durable_before_the_rows_are_gone_and_after_any_kill(
     assert tables.fetchall() == []
 
 
-def schema_of(desk: Desk) -> list[str]:
+def schema_of(desk: StoreFixture) -> list[str]:
     return [
         name for (name,) in desk.sqlite._db.execute("SELECT name FROM sqlite_schema ORDER BY 1")
     ]
 
 
 def test_a_flush_of_few_jobs_deletes_them_and_leaves_the_schema_alone(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group, "FLUSHED_ROWS", 40)
     monkeypatch.setattr(group, "FLUSHED_BYTES", 40 * LARGE)
@@ -125,7 +125,7 @@ def test_a_flush_of_few_jobs_deletes_them_and_leaves_the_schema_alone(
 
 @pytest.mark.parametrize("again", [False, True])
 def test_only_large_tables_are_put_aside(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, again: bool
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
     monkeypatch.setattr(group, "FLUSHED_ROWS", 20)
     monkeypatch.setattr(group, "FLUSHED_BYTES", 4 * LARGE)
@@ -138,7 +138,7 @@ def test_only_large_tables_are_put_aside(
 
 
 def test_tables_that_lie_aside_are_few_however_often_all_is_flushed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep, "SWEPT_ROWS", 2_000)
     before = len(schema_of(desk))
@@ -153,7 +153,7 @@ def test_tables_that_lie_aside_are_few_however_often_all_is_flushed(
     assert desk.live() == {}
 
 
-def test_many_emptied_tails_are_swept_in_one_step(desk: Desk) -> None:
+def test_many_emptied_tails_are_swept_in_one_step(desk: StoreFixture) -> None:
     names = [f"q{number}" for number in range(100)]
     desk.write(added=[tailed(number + 1, queue=name) for number, name in enumerate(names[:3])])
     desk.write(emptied_tails=names)
@@ -163,7 +163,7 @@ def test_many_emptied_tails_are_swept_in_one_step(desk: Desk) -> None:
     assert desk.sqlite._books.eras == {}
 
 
-def steps_of_a_recall(desk: Desk, **query: Any) -> int:
+def steps_of_a_recall(desk: StoreFixture, **query: Any) -> int:
     """How much SQLite does for it."""
     steps = 0
 
@@ -178,7 +178,9 @@ def steps_of_a_recall(desk: Desk, **query: Any) -> int:
     return steps
 
 
-def test_a_page_of_dead_jobs_costs_no_more_while_many_held_ones_are_gone(desk: Desk) -> None:
+def test_a_page_of_dead_jobs_costs_no_more_while_many_held_ones_are_gone(
+    desk: StoreFixture,
+) -> None:
     held = [a_job(n) for n in range(1, 101)]
     dead = [tailed(n, state=State.DEAD, run_at=n) for n in range(201, 301)]
     desk.write(added=[*held, *dead])
@@ -190,7 +192,7 @@ def test_a_page_of_dead_jobs_costs_no_more_while_many_held_ones_are_gone(desk: D
     assert [job.id for job in desk.recall(**query)] == [201, 202]
 
 
-def test_waiting_jobs_by_time_are_found_behind_held_ones_that_are_gone(desk: Desk) -> None:
+def test_waiting_jobs_by_time_are_found_behind_held_ones_that_are_gone(desk: StoreFixture) -> None:
     held = [a_job(n, state=State.WAITING, run_at=n) for n in range(1, 31)]
     desk.write(added=[*held, tailed(99, state=State.WAITING, run_at=27)])
     desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in held[:25]])
@@ -199,7 +201,9 @@ def test_waiting_jobs_by_time_are_found_behind_held_ones_that_are_gone(desk: Des
     assert desk.find(**query, limit=99) == [26, 27, 99, 28, 29, 30]
 
 
-def test_many_held_jobs_are_gone_at_once_and_their_rows_later(desk: Desk, tmp_path: Path) -> None:
+def test_many_held_jobs_are_gone_at_once_and_their_rows_later(
+    desk: StoreFixture, tmp_path: Path
+) -> None:
     jobs = [a_job(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 21)]
     desk.write(added=[*jobs, *STAYING])
     desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in jobs])
@@ -211,7 +215,7 @@ def test_many_held_jobs_are_gone_at_once_and_their_rows_later(desk: Desk, tmp_pa
     assert rows_of(desk, "gone") == 0
 
 
-def test_jobs_that_come_back_to_their_old_place_are_not_swept(desk: Desk) -> None:
+def test_jobs_that_come_back_to_their_old_place_are_not_swept(desk: StoreFixture) -> None:
     """A lease that was held through the purge and then returned."""
     jobs = backlog(12)
     desk.write(added=jobs)
@@ -232,7 +236,7 @@ def test_jobs_that_come_back_to_their_old_place_are_not_swept(desk: Desk) -> Non
 
 
 def test_a_step_is_small_however_large_the_bodies(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sweep, "SWEPT_BYTES", 2 * LARGE)
     monkeypatch.setattr(sweep, "SWEPT_ROWS", 100)
@@ -248,7 +252,7 @@ def test_a_step_is_small_however_large_the_bodies(
     assert left == [8, 8, 6, 4, 2, 0]
 
 
-def test_a_sweep_without_room_changes_nothing_and_is_tried_again(desk: Desk) -> None:
+def test_a_sweep_without_room_changes_nothing_and_is_tried_again(desk: StoreFixture) -> None:
     desk.write(added=[*backlog(), *STAYING])
     desk.write(emptied_tails=["q"])
     db = desk.sqlite._db
@@ -276,7 +280,9 @@ def test_a_sweep_without_room_changes_nothing_and_is_tried_again(desk: Desk) -> 
         "DELETE FROM tail WHERE id = 3",
     ],
 )
-def test_damage_that_would_bring_back_what_is_gone_is_noticed(desk: Desk, damage: str) -> None:
+def test_damage_that_would_bring_back_what_is_gone_is_noticed(
+    desk: StoreFixture, damage: str
+) -> None:
     held = [a_job(n) for n in range(50, 70)]
     desk.write(added=[*backlog(9), *held])
     desk.write(emptied_tails=["q"], gone_held=held)
@@ -287,7 +293,7 @@ def test_damage_that_would_bring_back_what_is_gone_is_noticed(desk: Desk, damage
         desk.ready()
 
 
-def test_a_search_reads_on_while_everything_is_flushed(desk: Desk) -> None:
+def test_a_search_reads_on_while_everything_is_flushed(desk: StoreFixture) -> None:
     desk.write(added=backlog())
     assert len(desk.find(limit=99)) == 30
     desk.write(flushed=True, added=[tailed(99)])
@@ -297,7 +303,7 @@ def test_a_search_reads_on_while_everything_is_flushed(desk: Desk) -> None:
 
 
 def test_a_search_does_not_list_what_is_swept_while_it_looks(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their rows are in what it sees, but nobody else knows any more that they are gone."""
     jobs = [a_job(n) for n in range(1, 21)]
@@ -322,7 +328,7 @@ def test_pieces_of_history_are_small_and_few_are_dropped_at_once(
     monkeypatch.setattr(group, "PIECE_BYTES", 3_000)
     monkeypatch.setattr(group, "DROPPED_BYTES", 5_000)
     store = SqliteStore(path, ended_jobs=10)
-    desk = Desk(store, lambda store: store)
+    desk = StoreFixture(store, lambda store: store)
     for start in range(1, 101, 10):
         ended = [a_job(n, state=State.DONE, result=b"r" * 1_000) for n in range(start, start + 10)]
         desk.write(ended=ended)

@@ -10,7 +10,7 @@ from franca.core.model import JobQuery
 from franca.store import files
 from franca.store.port import StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import Desk, a_job, tailed
+from tests.store.kit import StoreFixture, a_job, tailed
 
 PATIENCE_S = 10.0
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
@@ -37,7 +37,7 @@ class Aside:
         return not self._thread.is_alive()
 
 
-def test_a_search_is_interrupted_before_the_store_is_closed(desk: Desk) -> None:
+def test_a_search_is_interrupted_before_the_store_is_closed(desk: StoreFixture) -> None:
     desk.write(added=[tailed(n) for n in range(1, 50)])
     assert len(desk.find(limit=99)) == 49
     store = desk.sqlite
@@ -60,7 +60,7 @@ def test_a_search_is_interrupted_before_the_store_is_closed(desk: Desk) -> None:
         store.find(JobQuery())
 
 
-def test_a_search_of_many_pages_looks_at_no_more_of_them(desk: Desk) -> None:
+def test_a_search_of_many_pages_looks_at_no_more_of_them(desk: StoreFixture) -> None:
     desk.write(added=[a_job(1)])
     store = desk.sqlite
     pages: list[int] = []
@@ -82,7 +82,7 @@ def copied_by_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("copied_by_pages")
-def test_a_copy_that_a_stop_ends_leaves_nothing_behind(desk: Desk, tmp_path: Path) -> None:
+def test_a_copy_that_a_stop_ends_leaves_nothing_behind(desk: StoreFixture, tmp_path: Path) -> None:
     desk.write(added=[a_job(n) for n in range(1, 200)])
     target = tmp_path / "copies" / "copy.db"
     target.parent.mkdir()
@@ -103,7 +103,9 @@ def test_a_copy_that_a_stop_ends_leaves_nothing_behind(desk: Desk, tmp_path: Pat
 
 
 @pytest.mark.usefixtures("copied_by_pages")
-def test_a_copy_is_of_one_moment_whatever_is_written_meanwhile(desk: Desk, tmp_path: Path) -> None:
+def test_a_copy_is_of_one_moment_whatever_is_written_meanwhile(
+    desk: StoreFixture, tmp_path: Path
+) -> None:
     desk.write(added=[a_job(n) for n in range(1, 200)])
     store = desk.sqlite
     target = str(tmp_path / "copy.db")
@@ -127,7 +129,9 @@ def test_a_copy_is_of_one_moment_whatever_is_written_meanwhile(desk: Desk, tmp_p
     assert 10 < steps < 200, "it began anew"
 
 
-def test_what_a_killed_server_left_of_a_copy_is_no_hindrance(desk: Desk, tmp_path: Path) -> None:
+def test_what_a_killed_server_left_of_a_copy_is_no_hindrance(
+    desk: StoreFixture, tmp_path: Path
+) -> None:
     desk.write(added=[a_job(1)])
     target = tmp_path / "copy.db"
     Path(str(target) + files.PARTIAL).write_bytes(b"half of it")
@@ -135,7 +139,7 @@ def test_what_a_killed_server_left_of_a_copy_is_no_hindrance(desk: Desk, tmp_pat
     assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
 
 
-def test_a_copy_for_which_there_is_no_room_is_not_begun(desk: Desk, tmp_path: Path) -> None:
+def test_a_copy_for_which_there_is_no_room_is_not_begun(desk: StoreFixture, tmp_path: Path) -> None:
     desk.write(added=[a_job(1)])
     target = tmp_path / "copy.db"
     with pytest.raises(StoreFull, match="a copy of the store needs"):

@@ -53,12 +53,9 @@ class Stage(Programs):
     """
 
     def __init__(
-        self,
-        folder: Path,
-        stack: ExitStack,
-        within: Stage | None = None,
+        self, folder: Path, stack: ExitStack, within: Stage | None = None,
         server: Server | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(folder, stack)
         self._house = within or self
         self._clients: dict[str, Client] = {}

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from franca.protocols.gearman.wire import Packet
 from tests.real.relay import CLIENT, SERVER, Relay, Side, Tape
+from tests.support.gearman import request
 
 FOLDER = Path(__file__).with_name("transcripts")
 SAID = {CLIENT: "it says", SERVER: "it hears"}
@@ -100,8 +101,7 @@ def said(path: Path, handle: Callable[[str], bytes]) -> list[tuple[str, bytes]]:
 
 def _packed(line: str, handle: bytes) -> bytes:
     name, _, rest = line.partition(" ")
-    body = b"\0".join(_unescaped(each, handle) for each in rest.split(" | "))
-    return _HEADER.pack(b"\0REQ", Packet[name], len(body)) + body
+    return request(Packet[name], *(_unescaped(each, handle) for each in rest.split(" | ")))
 
 
 def _unescaped(argument: str, handle: bytes) -> bytes:

@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import zmq
@@ -87,11 +88,8 @@ class Client:
     def heard(self, prefix: str, count: int, within_ms: int = _ANSWER_MS) -> list[list[str]]:
         """The next messages to that subscriber; fewer if late."""
         socket = self._subscriptions[prefix]
-        found: list[list[str]] = []
-        deadline = time.monotonic() + within_ms / 1_000
-        while len(found) < count and socket.poll(max(0, deadline - time.monotonic()) * 1_000):
-            found.append([frame.decode() for frame in socket.recv_multipart()])
-        return found
+        found = _receive(socket, socket.poll, count, within_ms)
+        return [[frame.decode() for frame in frames] for frames in found]
 
     def nameless(self, frames: list[str]) -> None:
         """A message from a DEALER without an identity of its own, as it is."""
@@ -112,17 +110,18 @@ class Client:
         socket.connect(self._spec[where])
         return socket
 
-    def _received(self, socket: Any, count: int, within_ms: int) -> list[list[str]]:
+    def _received(self, socket: Any, count: int, within_ms: int) -> list[Any]:
         poller = Poller()
         poller.register(socket, POLLIN)
-        found: list[list[str]] = []
-        deadline = time.monotonic() + within_ms / 1_000
-        while len(found) < count:
-            left_ms = max(0, deadline - time.monotonic()) * 1_000
-            if socket not in poller.poll(left_ms):
-                break
-            found.append(socket.recv_multipart())
-        return found
+        return _receive(socket, lambda ms: socket in poller.poll(ms), count, within_ms)
+
+
+def _receive(socket: Any, poll: Callable[[float], Any], count: int, within_ms: int) -> list[Any]:
+    found: list[Any] = []
+    deadline = time.monotonic() + within_ms / 1_000
+    while len(found) < count and poll(max(0, deadline - time.monotonic()) * 1_000):
+        found.append(socket.recv_multipart())
+    return found
 
 
 if __name__ == "__main__":

@@ -12,20 +12,14 @@ from eventmq.scheduler import Scheduler
 from eventmq.utils.settings import import_settings
 
 from tests.real.programs.jobs import say
+from tests.support.eventmq import call
 
-
-def main() -> None:
+if __name__ == "__main__":
     address, queue, headers, interval_s, func, args = json.loads(sys.argv[1])
-    path, _, name = func.rpartition(".")
-    call = {"callable": name, "path": path, "args": args, "kwargs": {}}
-    call |= {"class_args": [], "class_kwargs": {}}
     import_settings()
     conf.REDIS_STARTUP_ERROR_HARD_KILL = False
     scheduler = Scheduler()
-    scheduler.on_schedule("", [queue, headers, str(interval_s), json.dumps(["run", call]), ""])
+    job = call(func, *args).decode()
+    scheduler.on_schedule("", [queue, headers, str(interval_s), job, ""])
     say("ready")
     scheduler.start(addr=address)
-
-
-if __name__ == "__main__":
-    main()

@@ -25,17 +25,15 @@ class Teller(io.TextIOBase):
         return len(text)
 
 
-def main() -> None:
-    connect = zmq.Socket.connect
+connect = zmq.Socket.connect
 
-    def put_through(socket: Any, address: str) -> Any:
-        assert address == KNOWN
-        return connect(socket, sys.argv[1])
 
-    setattr(zmq.Socket, "connect", put_through)  # noqa: B010 -- a method is not to be assigned to
-    with contextlib.redirect_stdout(Teller()):
-        runpy.run_module("eventmq.subscriber", run_name="__main__")
+def put_through(socket: Any, address: str) -> Any:
+    assert address == KNOWN
+    return connect(socket, sys.argv[1])
 
 
 if __name__ == "__main__":
-    main()
+    setattr(zmq.Socket, "connect", put_through)  # noqa: B010 -- a method is not to be assigned to
+    with contextlib.redirect_stdout(Teller()):
+        runpy.run_module("eventmq.subscriber", run_name="__main__")

@@ -7,8 +7,7 @@ import faktory
 
 from tests.real.programs.jobs import say, work
 
-
-def main() -> None:
+if __name__ == "__main__":
     spec = json.loads(sys.argv[1])
     who = {"faktory": spec["url"], "worker_id": spec["wid"], "use_threads": not spec.get("forks")}
     worker = faktory.Worker(queues=spec["queues"], concurrency=spec.get("concurrency", 1), **who)
@@ -18,7 +17,3 @@ def main() -> None:
     worker.heartbeat()
     work(spec, worker, worker.heartbeat)
     say("stopped", terminated=worker.is_disconnecting)
-
-
-if __name__ == "__main__":
-    main()

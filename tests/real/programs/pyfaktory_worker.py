@@ -9,8 +9,7 @@ from pyfaktory import Client, Consumer
 
 from tests.real.programs.jobs import say, work
 
-
-def main() -> None:
+if __name__ == "__main__":
     spec = json.loads(sys.argv[1])
     who = {"worker_id": spec["wid"], "beat_period": spec["beat_s"]}
     client = Client(faktory_url=spec["url"], role="consumer", **who)
@@ -21,7 +20,3 @@ def main() -> None:
     with suppress(OSError):
         client.disconnect()
     os._exit(0)  # its heartbeat would sleep through the rest of its period first
-
-
-if __name__ == "__main__":
-    main()

@@ -51,56 +51,58 @@ class Client(gear.Client):  # type: ignore[misc]
         super().handleStatusRes(packet).told.set()
 
 
-def main() -> None:
-    client = Client("gear-client")
-    told = spec()
-    client.addServer(HOST, told["port"], **tls(told))
-    client.waitForServer()
-    client.setOption("exceptions")
-    sent: dict[str, Job] = {}
+client = Client("gear-client")
+told = spec()
+client.addServer(HOST, told["port"], **tls(told))
+client.waitForServer()
+client.setOption("exceptions")
+sent: dict[str, Job] = {}
 
-    def submit(
-        function: str, workload: str, unique: str = "", priority: str = "", **how: bool
-    ) -> Job:
-        job = Job(function, base64.b64decode(workload), unique.encode() or None)
-        client.submitJob(job, precedence=PRECEDENCE[priority], timeout=20, **how)
-        return job
 
-    def do(*work: str, **options: Any) -> dict[str, object]:
-        return end(submit(*work, **options))
+def submit(function: str, workload: str, unique: str = "", priority: str = "", **how: bool) -> Job:
+    job = Job(function, base64.b64decode(workload), unique.encode() or None)
+    client.submitJob(job, precedence=PRECEDENCE[priority], timeout=20, **how)
+    return job
 
-    def end(job: Job) -> dict[str, object]:
-        job.ended.wait()
-        if job.exception is not None:
-            return outcome("exception", exception=b64(job.exception), **job.heard)
-        return outcome("fail" if job.failure else "complete", job.result, **job.heard)
 
-    def many(function: str, workloads: list[str]) -> list[object]:
-        return [end(job) for job in [submit(function, each) for each in workloads]]
+def do(*work: str, **options: Any) -> dict[str, object]:
+    return end(submit(*work, **options))
 
-    def background(*work: str, **options: Any) -> str:
-        job = submit(*work, **options, background=True)
-        handle: str = job.handle.decode()
-        sent[handle] = job
-        return handle
 
-    def status(handle: str) -> list[int]:
-        # The library reads the answer but has no call that asks.
-        job = sent[handle]
-        job.told.clear()
-        packet = gear.Packet(gear.constants.REQ, gear.constants.GET_STATUS, job.handle)
-        client.sendPacket(packet, job.connection)
-        job.told.wait()
-        return [int(job.known), int(job.running), int(job.numerator), int(job.denominator)]
+def end(job: Job) -> dict[str, object]:
+    job.ended.wait()
+    if job.exception is not None:
+        return outcome("exception", exception=b64(job.exception), **job.heard)
+    return outcome("fail" if job.failure else "complete", job.result, **job.heard)
 
-    def admin(name: str, *args: str) -> str:
-        request = getattr(gear, f"{name}AdminRequest")(*args)
-        client.getConnection().sendAdminRequest(request, timeout=20)
-        answer: bytes = request.response
-        return answer.decode()
 
-    obey(do, many, background, status, admin)
+def many(function: str, workloads: list[str]) -> list[object]:
+    return [end(job) for job in [submit(function, each) for each in workloads]]
+
+
+def background(*work: str, **options: Any) -> str:
+    job = submit(*work, **options, background=True)
+    handle: str = job.handle.decode()
+    sent[handle] = job
+    return handle
+
+
+def status(handle: str) -> list[int]:
+    # The library reads the answer but has no call that asks.
+    job = sent[handle]
+    job.told.clear()
+    packet = gear.Packet(gear.constants.REQ, gear.constants.GET_STATUS, job.handle)
+    client.sendPacket(packet, job.connection)
+    job.told.wait()
+    return [int(job.known), int(job.running), int(job.numerator), int(job.denominator)]
+
+
+def admin(name: str, *args: str) -> str:
+    request = getattr(gear, f"{name}AdminRequest")(*args)
+    client.getConnection().sendAdminRequest(request, timeout=20)
+    answer: bytes = request.response
+    return answer.decode()
 
 
 if __name__ == "__main__":
-    main()
+    obey(do, many, background, status, admin)
