@@ -12,6 +12,7 @@ from franca.control.operations import answer, perform
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
 from franca.engine.engine import Engine
+from franca.node.group import Recaller
 from franca.protocols.conversation import Conversation, Link
 from franca.protocols.service import Service, WorkerView
 from tests.protocols.world import AnyWorld
@@ -47,7 +48,7 @@ class TwoWorkers(Service):
         return True
 
 
-class FakeNode(AnyWorld[Any]):
+class FakeNode(AnyWorld):
     """What operations need of a server. Every answer is as durable as the store can make it."""
 
     def __init__(self, **limits: int) -> None:
@@ -62,10 +63,10 @@ class FakeNode(AnyWorld[Any]):
         return result
 
     async def recall(self, query: JobQuery, act: Callable[[list[Job], Millis], T]) -> T:
-        recaller = Recaller(act)
-        self.broker.recall(query, recaller)
+        results: list[T] = []
+        self.broker.recall(query, Recaller(lambda *found: results.append(act(*found)), _raise))
         self.commit()
-        return cast(T, recaller.results.pop())
+        return results.pop()
 
     async def find(self, query: JobQuery) -> list[Job]:
         return self.store.find(query)
@@ -119,12 +120,5 @@ class FakeNode(AnyWorld[Any]):
         return msgspec.json.decode(asyncio.run(answer(self, line))[0])
 
 
-class Recaller:
-    """Keeps what the act made of the recalled jobs."""
-
-    def __init__(self, act: Callable[[list[Job], Millis], object]) -> None:
-        self._act = act
-        self.results: list[object] = []
-
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
-        self.results.append(self._act(jobs, now))
+def _raise(error: BaseException) -> None:
+    raise error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from franca.core.broker import Broker
 from franca.core.events import Event, Granted, Unmet
 from franca.core.limits import Limits
@@ -111,7 +109,7 @@ class EchoService(Service):
         return 3
 
 
-class Stage(AnyWorld[Any]):
+class Stage(AnyWorld):
     """An engine, and what its links have said."""
 
     def __init__(self, **limits: int) -> None:

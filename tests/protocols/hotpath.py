@@ -7,7 +7,6 @@ node's does. Prints the best of several rounds, in microseconds a job: the machi
 import sys
 import time
 from random import Random
-from typing import Any
 
 from franca.protocols.conversation import Link
 from franca.protocols.conversation import Peer as Address
@@ -28,7 +27,7 @@ class HotPath:
         self.seconds: dict[str, float] = {}
         self._waits = waits
         self._protocol = protocol
-        self._world: AnyWorld[Any] = AnyWorld()
+        self._world = AnyWorld()
         self._world.serve(listeners(protocol, self._world.broker, Random(1)))
         self._peers: dict[Link, Peer] = {}
         self._said: list[tuple[Link, bytes]] = []

@@ -7,7 +7,7 @@ in `tests/support`, whose connection is a link here.
 
 from collections.abc import Iterator, Mapping
 from random import Random
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
@@ -23,11 +23,11 @@ START: Millis = 1_790_000_000_000
 P = TypeVar("P", bound="AnyPuppet")
 
 
-class AnyWorld(Generic[P]):
+class AnyWorld:
     """The server and everybody who speaks to it; `serve` must follow the beginning."""
 
     engine: Engine
-    puppets: dict[Link, P]
+    puppets: dict[Link, "AnyPuppet"]
 
     def __init__(
         self, limits: Limits | None = None, *, seed: int = 1, store: MemoryStore | None = None,

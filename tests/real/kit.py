@@ -191,13 +191,6 @@ class Programs:
 # -- servers ---------------------------------------------------------------------------------------
 
 
-class TlsServer(Server):
-    """A server that greets nobody without a handshake: that it listens must do."""
-
-    def _greets(self) -> bool:
-        return True
-
-
 class Original(Scoped):
     """Somebody else's server: processes that are started and killed together."""
 
@@ -261,9 +254,8 @@ def counts(port: int, password: str | None = None) -> dict[str, int]:
     with Faktory(port) as witness:
         facts = witness.hello(password=password).info()["faktory"]
     found: dict[str, int] = {f"queue {name}": size for name, size in facts["queues"].items()}
-    found |= facts["sets"]
     found |= {name: facts[name] for name in ("total_processed", "total_failures")}
-    found["workers"] = facts["tasks"]["Workers"]["size"]
+    found |= facts["sets"] | {"workers": facts["tasks"]["Workers"]["size"]}
     return found
 
 
@@ -299,13 +291,13 @@ class Stage(Programs):
     """Servers, and peers of the Faktory libraries."""
 
     def server(
-        self, *, password: str = "", args: Sequence[str] = (), env: Mapping[str, str] | None = None,
-        tls: bool = False,
-    ) -> Server:  # fmt: skip
+        self, *, password: str = "", args: Sequence[str] = (), env: Mapping[str, str] | None = None
+    ) -> Server:
         """A server of its own data directory and port, started."""
-        make = TlsServer if tls else Server
         environment = {"FAKTORY_PASSWORD": password, **(env or {})}
-        return self._stack.enter_context(make(self.path("data"), extra_args=args, env=environment))
+        return self._stack.enter_context(
+            Server(self.path("data"), extra_args=args, env=environment)
+        )
 
     def worker(self, kind: str, address: str, wid: str = "worker-1", **spec: object) -> Worker:
         """A worker of that library, connected, and running unless told to `hold`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.real.kit import Stage, TlsServer
+from tests.real.kit import Stage
 from tests.support.gearman import Gearman, Packet, Type
 from tests.support.server import Server
 from tests.support.tls import secured
@@ -55,7 +55,7 @@ def test_a_unix_socket(tmp_path: Path) -> None:
 def test_tls_and_client_certificates_where_an_authority_is_given(
     stage: Stage, ca: trustme.CA, shows_one: bool
 ) -> None:
-    server = TlsServer(
+    server = Server(
         stage.folder / "tls",
         extra_args=[
             *secured(stage.folder, ca).flags,

@@ -64,7 +64,7 @@ def test_a_password_lets_producers_and_workers_in(stage: Stage, kind: str) -> No
 def test_jobs_pass_through_tls(stage: Stage, ca: trustme.CA, kind: str, password: str) -> None:
     if kind == "faktory" and not hasattr(ssl, "wrap_socket"):
         pytest.skip("it needs what Python 3.12 removed")
-    server = stage.server(tls=True, args=secured(stage.folder, ca).flags, password=password)
+    server = stage.server(args=secured(stage.folder, ca).flags, password=password)
     address = url(server.port, password, scheme="tcp+tls")
     worker = stage.worker(kind, address)
     text = "x" * 100_000  # several records

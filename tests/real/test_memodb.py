@@ -15,7 +15,6 @@ import pynng
 import pytest
 import trustme
 
-from tests.real.kit import TlsServer
 from tests.real.relay import SERVER, Relay, Side, Tape
 from tests.support.memodb import MemoDB
 from tests.support.scoped import Scoped
@@ -272,7 +271,7 @@ def test_tls_is_the_same_inside(ca: trustme.CA, tmp_path: Path) -> None:
     )
     data = tmp_path / "data"
     with (
-        TlsServer(data, speaks=("memodb",), extra_args=secured(tmp_path, ca).flags) as server,
+        Server(data, speaks=("memodb",), extra_args=secured(tmp_path, ca).flags) as server,
         pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as worker,
         pynng.Req0(recv_timeout=PATIENCE_MS, tls_config=config) as client,
     ):

@@ -174,7 +174,7 @@ def test_queues_are_paused_resumed_and_removed(stage: Stage, server: Server) -> 
 
 
 def test_it_verifies_the_servers_certificate(stage: Stage, ca: trustme.CA) -> None:
-    server = stage.server(tls=True, args=secured(stage.folder, ca).flags)
+    server = stage.server(args=secured(stage.folder, ca).flags)
     trusting = {"ca": ca.cert_pem.bytes().decode()}
     worker = stage.worker("faktory-worker", url(server.port), tlsOptions=trusting)
     client = stage.client("faktory-worker", url(server.port), tlsOptions=trusting)

@@ -179,11 +179,8 @@ def encoded(frames: Sequence[bytes]) -> bytes:
     """One message as bytes."""
     pieces: list[bytes] = []
     for index, data in enumerate(frames):
-        more = index < len(frames) - 1
-        if len(data) > 255:
-            pieces.append(struct.pack(">BQ", 2 | more, len(data)) + data)
-        else:
-            pieces.append(struct.pack(">BB", more, len(data)) + data)
+        more, is_long = index < len(frames) - 1, len(data) > 255
+        pieces += [struct.pack(">BQ" if is_long else ">BB", 2 * is_long | more, len(data)), data]
     return b"".join(pieces)
 
 
@@ -311,13 +308,10 @@ class Peer(peer.Peer):
     def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
             self._requests[offer.jid].append(offer)
-            headers = ["reply-requested"] if offer.waits else []
-            if offer.retry is None:
-                headers.append("guarantee")
-            elif offer.retry:
-                headers.append(f"retry-count:{offer.retry}")
-            if offer.reserve:
-                headers.append(f"timeout:{offer.reserve}")
+            retry = "guarantee" if offer.retry is None else f"retry-count:{offer.retry}"
+            said = {"reply-requested": offer.waits, retry: offer.retry != 0}
+            said |= {f"timeout:{offer.reserve}": offer.reserve > 0}
+            headers = [header for header, is_said in said.items() if is_said]
             body = call("prove.run").replace(b'"args": []', b'"args": ' + offer.body)
             parts = (offer.queue.encode(), ",".join(headers).encode(), body)
             self._send("REQUEST", *parts, msgid=offer.jid)

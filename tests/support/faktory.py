@@ -259,14 +259,10 @@ class Peer(peer.Peer):
 
 def _unit(offer: peer.Offer) -> bytes:
     unit: JobDict = {"jid": offer.jid, "jobtype": "prove", "queue": offer.queue}
-    if offer.retry is not None:
-        unit["retry"] = offer.retry
-    if offer.reserve:
-        unit["reserve_for"] = offer.reserve
-    if offer.at:
-        unit["at"] = datetime.fromtimestamp(offer.at, UTC).isoformat().replace("+00:00", "Z")
-    if offer.custom is not None:
-        unit["custom"] = offer.custom
+    at = datetime.fromtimestamp(offer.at, UTC).isoformat().replace("+00:00", "Z")
+    more: JobDict = {"retry": offer.retry, "reserve_for": offer.reserve or None}
+    more |= {"at": at if offer.at else None, "custom": offer.custom}
+    unit |= {name: value for name, value in more.items() if value is not None}
     return b'%b,"args":%b}' % (compact(unit)[:-1].encode(), offer.body)
 
 

@@ -9,6 +9,7 @@ import json
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, NamedTuple, Self
@@ -125,11 +126,10 @@ def said(data: bytes) -> Iterator[bytes]:
 
 
 def _take_any(unread: bytearray) -> bytes | None:
-    try:
-        payload = take_payload(CRC, unread)
-    except ValueError:
-        payload = None
-    return take_payload(BIN, unread) if payload is None else payload
+    with suppress(ValueError):
+        if (payload := take_payload(CRC, unread)) is not None:
+            return payload
+    return take_payload(BIN, unread)
 
 
 def parsed(dialect: str, payload: bytes) -> Message:

@@ -14,7 +14,7 @@ from tests.support.protocols import listeners
 PEER = Peer("127.0.0.1:50001", local=True)
 
 
-class World(AnyWorld[Any]):
+class World(AnyWorld):
     """The server, and everybody who speaks to it."""
 
     def __init__(self, chosen: dict[str, Any] | None = None, **world: Any) -> None:
@@ -25,13 +25,11 @@ class World(AnyWorld[Any]):
 
     def connect(self) -> Puppet:
         """A peer that has said nothing yet."""
-        puppet: Puppet = self.add(Puppet(self, self.open_link("beanstalkd", PEER)))
-        return puppet
+        return self.add(Puppet(self, self.open_link("beanstalkd", PEER)))
 
     def gearman(self) -> GearmanPuppet:
         """A peer of another protocol."""
-        puppet: GearmanPuppet = self.add(GearmanPuppet(self, self.open_link("gearman", PEER)))
-        return puppet
+        return self.add(GearmanPuppet(self, self.open_link("gearman", PEER)))
 
     def restart(self) -> World:
         """The server is killed; another begins with what its store was told."""

@@ -30,7 +30,7 @@ class Puppet(AnyPuppet, e.EventMQ):
         return answer
 
 
-class World(AnyWorld[Puppet]):
+class World(AnyWorld):
     """The server and everybody who speaks to it."""
 
     def __init__(

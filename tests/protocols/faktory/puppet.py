@@ -23,7 +23,7 @@ def err(text: str) -> Reply:
     return Reply("-", b"ERR " + text.encode())
 
 
-class World(AnyWorld["Puppet"]):
+class World(AnyWorld):
     """The server and everybody who speaks to it."""
 
     def __init__(self, *, settings: FaktorySettings = SETTINGS, **world: Any) -> None:

@@ -17,7 +17,7 @@ from tests.support.protocols import listeners
 SETTINGS = GearmanSettings(host="box", pid=4711)
 
 
-class World(AnyWorld[Any]):
+class World(AnyWorld):
     """The server and everybody who speaks to it."""
 
     def __init__(
@@ -32,16 +32,14 @@ class World(AnyWorld[Any]):
         """A peer that has said nothing yet."""
         host = "127.0.0.1" if local else "10.0.0.9"
         peer = Peer(f"{host}:{50_001 + self._links}", local)
-        puppet: Puppet = self.add(Puppet(self, self.open_link("gearman", peer)))
-        return puppet
+        return self.add(Puppet(self, self.open_link("gearman", peer)))
 
     peer = connect
 
     def faktory(self) -> FaktoryPuppet:
         """A client and worker of another protocol."""
         link = self.open_link("faktory", Peer("127.0.0.1", local=True))
-        puppet: FaktoryPuppet = self.add(FaktoryPuppet(self, link))
-        return puppet.hello("w1")
+        return self.add(FaktoryPuppet(self, link)).hello("w1")
 
     def worker(self, *functions: str) -> Puppet:
         """A peer that has said what it can do."""

@@ -26,7 +26,7 @@ class Puppet(AnyPuppet, MemoDB):
             self.world.engine.hold_back(self.link)
 
 
-class World(AnyWorld[Puppet]):
+class World(AnyWorld):
     """The server and everybody who speaks to it."""
 
     def __init__(self, limits: Limits | None = None, *, seed: int = 1, **chosen: Any) -> None:

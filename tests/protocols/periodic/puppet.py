@@ -25,7 +25,7 @@ class Puppet(AnyPuppet, Periodic):
         return job
 
 
-class World(AnyWorld[Puppet]):
+class World(AnyWorld):
     """The server and everybody who speaks to it."""
 
     def __init__(

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.real.gearman.clients import Client, LibraryClient, ToolClient
 from tests.real.gearman.kinds import GEARMAND, KINDS, ORIGINAL, SLEEPERS, need, script
-from tests.real.kit import Original, Program, Programs
+from tests.real.kit import CallRefused, Original, Program, Programs
 from tests.support.gearman import Gearman, Type
 from tests.support.server import HOST, Server, free_port
 from tests.support.shared import DEADLINE_S, eventually
@@ -120,7 +120,7 @@ class Stage(Programs):
         return workers[kind]
 
     def admin(self, *args: str) -> str:
-        """What `gearadmin` prints; `AdminFailed` with what it prints when it is refused."""
+        """What `gearadmin` prints; `CallRefused` with what it prints when it is refused."""
         need("gearadmin")
         done = subprocess.run(
             ["gearadmin", "-h", HOST, "-p", str(self.port), *args],
@@ -128,7 +128,7 @@ class Stage(Programs):
         )  # fmt: skip
         assert done.returncode == 0, done
         if done.stderr:
-            raise AdminFailed(done.stderr)
+            raise CallRefused(done.stderr)
         return done.stdout
 
     def lines(self, text: str) -> list[str]:
@@ -151,7 +151,3 @@ class Stage(Programs):
             status = (Type.STATUS_RES_UNIQUE,)
             found = witness.call(Type.GET_STATUS_UNIQUE, unique.encode(), wanted=status).checked()
         return int(found.body.rpartition(b"\0")[2])
-
-
-class AdminFailed(Exception):
-    """What gearadmin prints when the server says no."""

@@ -8,7 +8,7 @@ import trustme
 
 from tests.real.gearman.kinds import differs
 from tests.real.gearman.kit import Stage
-from tests.real.kit import TlsServer
+from tests.support.server import Server
 from tests.support.tls import secured
 
 
@@ -19,7 +19,7 @@ def test_peers_with_certificates_work_together(
 ) -> None:
     files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
     args = [*secured(tmp_path, ca).flags, "--tls-client-ca", files["ca"]]
-    server = TlsServer(tmp_path / "data", speaks=("gearman",), extra_args=args)
+    server = Server(tmp_path / "data", speaks=("gearman",), extra_args=args)
     stage = Stage(tmp_path, stack, server=server)
     stage.worker(worker_kind, {"hidden": "reverse"}, tls=files)
     client = stage.library(client_kind, tls=files)

@@ -7,7 +7,8 @@ import pytest
 
 from tests.real.gearman.clients import ToolClient
 from tests.real.gearman.kinds import KINDS, differs, need
-from tests.real.gearman.kit import AdminFailed, Stage, digest
+from tests.real.gearman.kit import Stage, digest
+from tests.real.kit import CallRefused
 from tests.support.server import HOST
 from tests.support.shared import DEADLINE_S
 
@@ -111,7 +112,7 @@ def test_it_shows_jobs_and_cancels_them(shared: Stage) -> None:
     assert client.do("admin.cancelled", b"later").result == b"retal"
     assert worker.said("ran")["digest"] == digest(b"later"), "the cancelled one is not run"
     assert client.status(handle)[:2] == [0, 0]
-    with pytest.raises(AdminFailed, match="UNKNOWN_JOB"):
+    with pytest.raises(CallRefused, match="UNKNOWN_JOB"):
         shared.admin("--cancel-job", "H:nobody:99")
 
 
@@ -132,11 +133,11 @@ def test_it_creates_and_drops_functions(shared: Stage) -> None:
     assert rows(shared, name, "--status") == [[name, "0", "0", "0"]]
     assert shared.admin("--drop-function", name) == "OK\n"
     assert rows(shared, name, "--status") == []
-    with pytest.raises(AdminFailed, match="function not found"):
+    with pytest.raises(CallRefused, match="function not found"):
         shared.admin("--drop-function", name)
 
     shared.shared_worker("gear")
-    with pytest.raises(AdminFailed, match="there are still connected workers"):
+    with pytest.raises(CallRefused, match="there are still connected workers"):
         shared.admin("--drop-function", "gear.reverse")
 
 
