@@ -111,8 +111,7 @@ class FakeNode(AnyWorld):
 
     def do(self, op: str, **params: object) -> Any:
         """The result of an operation, as plain values."""
-        raw = Raw(msgspec.json.encode(params))
-        result = asyncio.run(perform(self, op, raw))
+        result = asyncio.run(perform(self, op, Raw(msgspec.json.encode(params))))
         return msgspec.json.decode(msgspec.json.encode(result))
 
     def say(self, line: bytes) -> Any:

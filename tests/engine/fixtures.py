@@ -17,26 +17,20 @@ PEER = Peer("127.0.0.1", local=True)
 class Lines:
     """Cuts lines."""
 
-    def __init__(self) -> None:
-        self.data = b""
-
-    @property
-    def has_input(self) -> bool:
-        return b"\n" in self.data
-
-    @has_input.setter
-    def has_input(self, _: bool) -> None:
-        raise NotImplementedError
+    data = b""
+    has_input = False
 
     def feed(self, data: bytes) -> None:
         self.data += data
+        self.has_input = b"\n" in self.data
 
     def next_message(self, data: bytes = b"") -> str | None:
-        self.data += data
+        self.feed(data)
         line, found, rest = self.data.partition(b"\n")
         if not found:
             return None
-        self.data = rest
+        self.data = b""
+        self.feed(rest)
         return line.decode()
 
     def __len__(self) -> int:
@@ -81,7 +75,7 @@ class Echo(Conversation):
         self.broker.close_session(self.session, now)
 
     def forget_unread(self) -> None:
-        self.reader.data = b""
+        self.reader = Lines()
 
 
 class EchoService(Service):

@@ -78,7 +78,7 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full(
     stage: Stage, link: Link
 ) -> None:
     stage.engine.turn(T)
-    echo(link).reader.data = b"later\n"
+    echo(link).reader.feed(b"later\n")
     link.call_next_turn()
     assert stage.engine.has_input()
     stage.engine.turn(T)
@@ -92,7 +92,7 @@ def test_a_conversation_may_ask_to_be_called_again_once_its_link_is_not_full(
     stage.engine.turn(T)
     assert not stage.engine.has_input()
     echo(link).holding = False
-    echo(link).reader.data = b"at last\n"
+    echo(link).reader.feed(b"at last\n")
     stage.engine.go_on(link)
     assert not link.full
     stage.engine.turn(T)

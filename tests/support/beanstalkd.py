@@ -133,8 +133,7 @@ class Peer(peer.Peer):
         super().serve(queue)
 
     def take(self) -> None:
-        seconds = self.rng.choice((0, 1, 5))
-        self._command(b"reserve-with-timeout %d" % seconds, peer.Nothing())
+        self._command(b"reserve-with-timeout %d" % self.rng.choice((0, 1, 5)), peer.Nothing())
 
     def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
         command = {"ack": b"delete %b", "fail": b"bury %b 0", "release": b"release %b 0 0"}[word]

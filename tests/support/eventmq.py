@@ -193,8 +193,7 @@ def take_frames(unread: bytearray) -> list[bytes] | None:
         start = at + 9 if flags & 2 else at + 2
         if len(unread) < start:
             return None
-        size = int.from_bytes(unread[at + 1 : start], "big")
-        at = start + size
+        at = start + int.from_bytes(unread[at + 1 : start])
         if len(unread) < at:
             return None
         frames.append(bytes(unread[start:at]))
@@ -296,8 +295,7 @@ class Peer(peer.Peer):
             return
         if not self._waiting[jid]:
             raise peer.Unexpected(f"nobody waits for {jid}: {frames}")
-        failed = b'"error"' in frames[4]
-        yield peer.Result(self._waiting[jid].pop(0), frames[4], failed)
+        yield peer.Result(self._waiting[jid].pop(0), frames[4], b'"error"' in frames[4])
 
     def _accepted(self, jid: str) -> peer.Answer:
         offer = self._requests[jid].pop(0)
@@ -330,8 +328,7 @@ class Peer(peer.Peer):
         self._send("READY")
 
     def report(self, grant: peer.Grant, word: str, result: bytes = b"") -> None:
-        said = _RESULTS.get(word, b'{"value": "%b"}' % result)
-        self._send("REPLY", said, grant.handle)
+        self._send("REPLY", _RESULTS.get(word, b'{"value": "%b"}' % result), grant.handle)
         self._settle(grant)
 
     def beat(self) -> None:

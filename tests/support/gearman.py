@@ -133,8 +133,8 @@ def work_in(packet: Packet) -> Work | None:
     """The job in the answer to a GRAB_JOB*; None for NO_JOB."""
     if packet.type is Type.NO_JOB:
         return None
-    arguments = packet.checked(*_ASSIGNS).body.split(b"\0", _ASSIGNS[packet.type] - 1)
-    handle, function, *rest = arguments
+    count = _ASSIGNS[packet.checked(*_ASSIGNS).type]
+    handle, function, *rest = packet.body.split(b"\0", count - 1)
     return Work(handle, function, rest[-1], *rest[:-1])
 
 

@@ -372,8 +372,7 @@ class Request(NamedTuple):
 
 
 def _granted(job: Reply) -> peer.Grant:
-    has_end = job.timeout_ms not in (0, _FOREVER_MS)
-    reserve = job.timeout_ms / 1_000 if has_end else None
+    reserve = None if job.timeout_ms in (0, _FOREVER_MS) else job.timeout_ms / 1_000
     return peer.Grant(job.worker, "", job.service, job.payload, reserve, holder=job.worker.hex())
 
 

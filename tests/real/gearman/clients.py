@@ -77,8 +77,7 @@ class LibraryClient(Program, Client):
 
     def status(self, handle: str) -> list[int]:
         """Known, running, numerator, denominator."""
-        found: list[int] = self.call("status", handle)
-        return found
+        return list(self.call("status", handle))
 
     def _ended(self) -> Outcome:
         told = self.answer()

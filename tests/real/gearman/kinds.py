@@ -84,28 +84,22 @@ def script(kind: str, role: str) -> str:
 
 GEARMAND = shutil.which("gearmand") or "/usr/sbin/gearmand"
 _PROBES = {
-    "gearman": (["gearman"], "gearman (Debian: gearman-tools)"),
-    "gearadmin": (["gearadmin"], "gearadmin (Debian: gearman-tools)"),
-    "gearmand": ([GEARMAND], "gearmand (Debian: gearman-job-server)"),
-    "perl": (
-        ["perl", "-MGearman::Client", "-MGearman::Worker", "-e1"],
-        "Perl's Gearman::Client (Debian: libgearman-client-perl)",
-    ),
-    "php": (
-        ["php", "-r", "exit((int) !extension_loaded('gearman'));"],
-        "PHP's gearman extension (Debian: php-cli php-gearman)",
-    ),
+    "gearman": (["gearman"], "gearman-tools"),
+    "gearadmin": (["gearadmin"], "gearman-tools"),
+    "gearmand": ([GEARMAND], "gearman-job-server"),
+    "perl": (["perl", "-MGearman::Client", "-MGearman::Worker", "-e1"], "libgearman-client-perl"),
+    "php": (["php", "-r", "exit((int) !extension_loaded('gearman'));"], "php-cli php-gearman"),
 }
-"""A program that must be there or, where it has arguments, must end well."""
+"""A program that must be there or, where it has arguments, must end well; and what Debian has it in."""
 
 
 @functools.cache
 def _missing(name: str) -> str:
-    argv, what = _PROBES[name]
+    argv, packages = _PROBES[name]
     found = shutil.which(argv[0]) is not None
     if found and len(argv) > 1:
         found = subprocess.run(argv, capture_output=True, timeout=DEADLINE_S).returncode == 0
-    return "" if found else f"{what} is not here: NOT tested"
+    return "" if found else f"{name} (Debian: {packages}) is not here: NOT tested"
 
 
 def need(name: str) -> None:

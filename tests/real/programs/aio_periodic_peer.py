@@ -56,8 +56,7 @@ class Peer:
             await getattr(self._worker, register)(func, run)
         asyncio.get_running_loop().create_task(self._worker.work(size))
         # The old version does not wait until its functions are known.
-        heard: bool = await self._worker.ping()
-        return heard
+        return bool(await self._worker.ping())
 
     async def do_echo(self, job: Any) -> None:
         say("ran", name=job.name, workload=job.workload.decode(), count=job.payload.count)
@@ -128,11 +127,10 @@ class Peer:
     async def _raw(self, payload: bytes) -> bytes:
         """The library has no word for this; it sends any bytes under an id of its own."""
         if not IS_OLD:
-            answer: bytes = await self.client.send_command_and_receive(payload)
-            return answer
+            return bytes(await self.client.send_command_and_receive(payload))
         agent = self.client.agent
         await agent.send(payload)
-        answer = await agent.receive()
+        answer: bytes = await agent.receive()
         self.client.remove_agent(agent)
         return answer
 

@@ -35,8 +35,7 @@ async def submit(
 ) -> str:
     send = getattr(client, "submit_job" + (priority and f"_{priority}") + how)
     created = await send(function, base64.b64decode(workload), uuid=unique.encode() or None)
-    handle: str = created.handle
-    return handle
+    return str(created.handle)
 
 
 async def do(*work: str, **options: str) -> dict[str, object]:
@@ -89,8 +88,7 @@ async def sched(function: str, workload: str, when: str) -> str:
         created = await client.submit_job_sched(
             function, moment, base64.b64decode(workload), uuid=b""
         )
-    handle: str = created.handle
-    return handle
+    return str(created.handle)
 
 
 async def admin(name: str, *args: Any) -> Any:

@@ -100,8 +100,7 @@ def status(handle: str) -> list[int]:
 def admin(name: str, *args: str) -> str:
     request = getattr(gear, f"{name}AdminRequest")(*args)
     client.getConnection().sendAdminRequest(request, timeout=20)
-    answer: bytes = request.response
-    return answer.decode()
+    return str(request.response.decode())
 
 
 if __name__ == "__main__":

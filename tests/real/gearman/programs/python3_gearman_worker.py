@@ -17,8 +17,7 @@ class Worker(python3_gearman.GearmanWorker):  # type: ignore[misc]
         if str(exc_info[1]) == "boom":
             self.send_job_exception(current_job, "boom")
             return False
-        failed: bool = super().on_job_exception(current_job, exc_info)
-        return failed
+        return bool(super().on_job_exception(current_job, exc_info))
 
 
 def does(how: str) -> Any:
