@@ -198,7 +198,7 @@ def _registered(port: int, secured: Security, role: int) -> socket.socket:
 
 
 def _said(command: int, args: bytes, msgid: bytes) -> bytes:
-    return periodic.message(periodic.CRC, command, args, msgid)
+    return periodic.framed(periodic.CRC, msgid + bytes([command]) + args)
 
 
 def _answer(sock: socket.socket) -> periodic.Message:

@@ -127,7 +127,7 @@ class Npm(Connection[p.Message]):
         self.send_bytes(p.framed(p.CRC, bytes([role])))
 
     def say(self, msgid: bytes, command: int, args: bytes = b"", *, awaited: bool = True) -> None:
-        self.send_bytes(p.message(p.CRC, command, args, msgid))
+        self.send_bytes(p.framed(p.CRC, msgid + bytes([command]) + args))
         self.awaits |= {msgid} if awaited else set()
 
     def read(self) -> p.Message:

@@ -276,11 +276,7 @@ class NodeFixture(Scoped):
     async def reaches(self, what: str) -> None:
         """Wait until the store is in the middle of a commit, or of tidying up."""
         assert isinstance(self.store, SlowStore)
-        entered = self.store.entered
-        found = await asyncio.get_running_loop().run_in_executor(
-            None, entered.get, True, PATIENCE_S
-        )
-        assert found == what
+        assert await asyncio.to_thread(self.store.entered.get, timeout=PATIENCE_S) == what
 
     async def writer(self, *words: str) -> Guest:
         """A guest that said this; the store is in the middle of the commit that it needs."""

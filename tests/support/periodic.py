@@ -95,14 +95,6 @@ def framed(dialect: str, payload: bytes) -> bytes:
     return b"\0REQ" + struct.pack(">I", len(payload)) + crc + payload
 
 
-def message(dialect: str, command: int, args: bytes, msgid: bytes) -> bytes:
-    """The bytes of a command."""
-    if dialect != DOC:
-        return framed(dialect, msgid + bytes([command]) + args)
-    tail = SEPARATOR + args if args else b""
-    return framed(dialect, msgid + SEPARATOR + bytes([command]) + tail)
-
-
 def take_payload(dialect: str, unread: bytearray) -> bytes | None:
     """Take the first answer off `unread`, or None until all of it is there."""
     head = 12 if dialect == CRC else 8
@@ -160,7 +152,10 @@ class Speaker:
 
     def message(self, command: int, args: bytes = b"", msgid: bytes = b"") -> bytes:
         """The bytes of a command."""
-        return message(self.dialect, command, args, msgid)
+        if self.dialect != DOC:
+            return self.framed(msgid + bytes([command]) + args)
+        tail = SEPARATOR + args if args else b""
+        return self.framed(msgid + SEPARATOR + bytes([command]) + tail)
 
     def func(self, func: str) -> bytes:
         """A function's name as an argument."""

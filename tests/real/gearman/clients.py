@@ -3,7 +3,6 @@
 import base64
 import re
 import subprocess
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -45,25 +44,14 @@ def b64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-class Client(ABC):
-    """What all of them can do with a `Job`."""
-
-    @abstractmethod
-    def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
-        """Submit a job and leave; what is returned waits for its end."""
-
-    @abstractmethod
-    def background(self, *job: Any, **more: Any) -> str:
-        """The handle, or nothing where the library gives none."""
+class LibraryClient(Program):
+    """A client of a library, in a process of its own that does what it is told."""
 
     def do(self, *job: Any, **more: Any) -> Outcome:
         return self.begin(*job, **more)()
 
-
-class LibraryClient(Program, Client):
-    """A client of a library, in a process of its own that does what it is told."""
-
     def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
+        """Submit a `Job` and leave; what is returned waits for its end."""
         self.tell(["do", *Job(*job, **more).told()])
         return self._ended
 
@@ -73,6 +61,7 @@ class LibraryClient(Program, Client):
         return [_bytes(each["result"]) for each in done]
 
     def background(self, *job: Any, **more: Any) -> str:
+        """The handle, or nothing where the library gives none."""
         return self.call("background", *Job(*job, **more).told()) or ""
 
     def status(self, handle: str) -> list[int]:
@@ -88,11 +77,14 @@ class LibraryClient(Program, Client):
         return Outcome(told["outcome"], result, exception, heard)
 
 
-class ToolClient(Client):
-    """The `gearman` tool, once for each job."""
+class ToolClient:
+    """The `gearman` tool, once for each job; it can do the same."""
 
     def __init__(self, port: int) -> None:
         self._port = port
+
+    def do(self, *job: Any, **more: Any) -> Outcome:
+        return self.begin(*job, **more)()
 
     def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
         running = _tools.submit(self._run, Job(*job, **more))
@@ -121,6 +113,9 @@ class ToolClient(Client):
         argv += {"high": ["-I"], "low": ["-L"], None: []}[job.priority]
         argv += ["-u", job.unique] if job.unique else []
         return subprocess.run(argv, input=job.workload, capture_output=True, timeout=DEADLINE_S)
+
+
+Client = LibraryClient | ToolClient
 
 
 def _bytes(text: str | None) -> bytes:
