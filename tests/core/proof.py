@@ -32,13 +32,9 @@ def run(options: Options) -> Result:
 
 
 def _holds(machine: type[BrokerMachine], *, print_error: bool = False, **effort: Any) -> bool:
-    common: dict[str, Any] = {
-        "deadline": None,
-        "database": None,
-        "suppress_health_check": list(HealthCheck),
-    }
+    chosen = settings(deadline=None, database=None, suppress_health_check=[*HealthCheck], **effort)
     try:
-        run_state_machine_as_test(machine, settings=settings(**common, **effort))
+        run_state_machine_as_test(machine, settings=chosen)
     except Exception:
         if print_error:
             traceback.print_exc()

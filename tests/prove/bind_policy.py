@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from pathlib import Path
-from typing import NamedTuple
 
 from franca.node.settings import LISTENERS, flag_of
 from tests.prove.harness import Options, Result, until
@@ -56,14 +55,6 @@ class Case:
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     asks: bool = False  # once started, it must let nobody in without credentials
-
-
-class Outcome(NamedTuple):
-    """What became of it, and what is wrong with that, if anything."""
-
-    case: Case
-    listens: bool
-    complaint: str
 
 
 def _complaint(case: Case, code: int | None, said: str, *, listens: bool, lets_in: bool) -> str:
@@ -106,7 +97,8 @@ def _cases(home: Path, *, short: bool) -> Iterator[Case]:
         yield Case("a path", name, str(home / f"{name}.sock"), True)
 
 
-def _try(case: Case, number: int, options: Options) -> Outcome:
+def _try(case: Case, number: int, options: Options) -> tuple[bool, str]:
+    """Whether it listens, and what is wrong with that, if anything."""
     port = free_port()
     address = case.address
     if not address.startswith("/"):
@@ -131,8 +123,8 @@ def _try(case: Case, number: int, options: Options) -> Outcome:
         listens = _answers(address if address.startswith("/") else port)
         lets_in = case.asks and _lets_in(port, tls="--tls-cert" in case.arguments)
         said = server.log_path.read_text(errors="replace")
-        complaint = _complaint(case, server.process.poll(), said, listens=listens, lets_in=lets_in)
-        return Outcome(case, listens, complaint)
+        code = server.process.poll()
+        return listens, _complaint(case, code, said, listens=listens, lets_in=lets_in)
     finally:
         server.kill9()
 
@@ -175,13 +167,17 @@ def run(options: Options) -> Result:
     for name in [name for name in os.environ if name.startswith(("FAKTORY_", "FRANCA_"))]:
         del os.environ[name]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        outcomes = list(pool.map(_try, cases, count(), repeat(options)))
-    wrong = [outcome for outcome in outcomes if outcome.complaint]
+        outcomes = zip(cases, pool.map(_try, cases, count(), repeat(options)), strict=True)
+        found = [(case, *outcome) for case, outcome in outcomes]
+    wrong = [
+        f"{flag_of(case.listener)} {case}: {complaint}" for case, _, complaint in found if complaint
+    ]
     refusals = sum(not case.may_start for case in cases)
-    opened = sum(o.listens for o in outcomes if not o.case.may_start)
+    opened = sum(listens for case, listens, _ in found if not case.may_start)
+    started = sum(listens for _, listens, _ in found)
     return Result(
         not wrong,
         f"open_without_credentials={opened} of {refusals} listeners"
-        f" wrong={len(wrong)} started={sum(o.listens for o in outcomes)} protocols={','.join(LISTENERS)}",
-        [f"{flag_of(o.case.listener)} {o.case}: {o.complaint}" for o in wrong[:10]],
+        f" wrong={len(wrong)} started={started} protocols={','.join(LISTENERS)}",
+        wrong[:10],
     )

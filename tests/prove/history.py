@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from tests.prove import history_order
 from tests.prove.events import Event, Rules
-from tests.prove.history_index import NEVER, Index, JobStory, habits_of
+from tests.prove.history_index import NEVER, Index, JobHistory, habits_of
 
 CLASSES: tuple[str, ...] = (
     "lost",  # accepted, and after a full drain never seen or never ended
@@ -62,7 +62,7 @@ class Verdict:
         """The classes with at least one violation."""
         return [kind for kind, count in self.counts.items() if count]
 
-    def note(self, kind: str, story: JobStory | None, detail: str) -> None:
+    def note(self, kind: str, story: JobHistory | None, detail: str) -> None:
         self.counts[kind] += 1
         if story is not None and story.pushes and story.deliveries:
             self.crossed += story.pushes[0].proto != story.deliveries[0].proto
@@ -108,7 +108,7 @@ class _Judge:
     rules: Rules
     drained: bool
     verdict: Verdict
-    story: JobStory
+    story: JobHistory
 
     def __post_init__(self) -> None:
         self.runs = self.story.deliveries

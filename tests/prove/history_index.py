@@ -71,7 +71,7 @@ class Spans:
 
 
 @dataclass(slots=True)
-class JobStory:
+class JobHistory:
     """All that happened to one jid. `deliveries` are in the order in which they arrived."""
 
     jid: str
@@ -139,7 +139,7 @@ class Index:
     """One history, read once."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self.stories: dict[str, JobStory] = {}
+        self.stories: dict[str, JobHistory] = {}
         self.of: dict[str, list[Event]] = defaultdict(list)  # by op
         self.horizon = 0.0
         for event in events:
@@ -149,7 +149,7 @@ class Index:
             if about_a_job and (event.op != "fetch" or event.out == "ok"):
                 story = self.stories.get(event.jid)
                 if story is None:
-                    story = self.stories[event.jid] = JobStory(event.jid)
+                    story = self.stories[event.jid] = JobHistory(event.jid)
                 getattr(story, _PARTS[event.op]).append(event)
         for story in self.stories.values():
             story.close()
@@ -176,7 +176,7 @@ class Index:
 
     # -- the one bound ---------------------------------------------------------------------
 
-    def lease_over(self, story: JobStory, delivery: Event, *, reports: bool = True) -> float:
+    def lease_over(self, story: JobHistory, delivery: Event, *, reports: bool = True) -> float:
         """The earliest moment at which this run may have ended so that the job may run again.
 
         Expiry is counted from the moment before the fetch was sent; a FAIL and a close from before
