@@ -4,7 +4,7 @@ Windows are tiny, so that tails are everywhere; the disk is told at random momen
 new broker from what the disk was told. Hypothesis draws the steps and shortens those that fail.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -14,11 +14,9 @@ from msgspec.structs import replace
 
 from franca.core import model as core
 from franca.core.broker import Broker
-from franca.core.changes import Changes
 from franca.core.errors import NotFound, NotHeld, NotUnique
 from franca.core.events import Granted, Unmet, Woken
 from franca.core.limits import Limits
-from franca.core.wants import Want
 from tests.core.model import DEAD, LEASED, READY, WAITING, Entry, Model, truth
 from tests.sim.disk import Disk, write_out
 
@@ -27,6 +25,8 @@ LIMITS = Limits(
     large_body_bytes=0, large_bytes=1, window_bytes=6, supply_bytes=3,
 )  # fmt: skip
 PICK = st.integers(0, 1_000)
+RUNS = "runs"
+"""Instead of a key: that of a job that runs, to be replaced; a key like others if none does."""
 queues = st.sampled_from(("a", "b"))
 POLICIES = (
     core.Policy(lease_ms=2_000, max_losses=-1),
@@ -47,19 +47,6 @@ WHO = st.integers(0, 3)
 KINDS = (core.OnHangUp.KEEP, core.OnHangUp.RETURN, core.OnHangUp.FAIL, core.OnHangUp.RETURN)
 
 
-class NotingDisk(Disk):
-    """The model knows the moment at which it was told everything."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__(LIMITS.large_body_bytes)
-        self._model = model
-
-    def write(self, changes: Changes, wants: Sequence[Want]) -> list[list[core.Job]]:
-        answers = super().write(changes, wants)
-        self._model.save()
-        return answers
-
-
 class BrokerMachine(RuleBasedStateMachine):
     """Every rule is: one verb of the broker, the same in the model; then all is compared."""
 
@@ -78,7 +65,7 @@ class BrokerMachine(RuleBasedStateMachine):
     @initialize(backlog=st.sampled_from((0, 7, 12, 18)), delay=st.sampled_from((0, 0, 2_000)))
     def begin(self, backlog: int, delay: int) -> None:
         self.model = Model(Broker(LIMITS, Random(7)), now=1_000_000)
-        self.disk = NotingDisk(self.model)
+        self.disk = Disk(LIMITS.large_body_bytes)
         self._connect()
         for number in range(backlog):
             fields: dict[str, Any] = {"policy": POLICIES[number % 3], "priority": number % 2}
@@ -97,30 +84,20 @@ class BrokerMachine(RuleBasedStateMachine):
                 "policy": st.sampled_from(POLICIES),
                 "priority": st.integers(0, 2),
                 "delay": st.sampled_from((0, 0, 0, 40, 3_000)),
-                "key": st.sampled_from(("", "", "", "k", "b3", "b6", "b11")),
+                "key": st.sampled_from(("", "", "", "k", "b3", "b6", "b11", RUNS, RUNS)),
                 "on_conflict": st.sampled_from(list(core.OnConflict)),
             }
         ),
         watcher=st.sampled_from((None, None, 2, 3)),
         times=st.integers(1, 6),
+        pick=PICK,
     )
-    def submit(self, fields: dict[str, Any], watcher: int | None, times: int) -> None:
+    def submit(self, fields: dict[str, Any], watcher: int | None, times: int, pick: int) -> None:
+        if fields["key"] == RUNS and (runs := [j for j in self.model.in_state(LEASED) if j.key]):
+            job, replaces = runs[pick % len(runs)], core.OnConflict.REPLACE
+            fields = fields | {"key": job.key, "queue": job.queue, "on_conflict": replaces}
         for _ in range(1 if fields["key"] else times):
             self._submit(watcher, **fields)
-
-    @rule(
-        pick=PICK,
-        policy=st.sampled_from(POLICIES),
-        delay=st.sampled_from((0, 0, 3_000)),
-        watcher=st.sampled_from((None, 2)),
-    )
-    def replace_running(
-        self, pick: int, policy: core.Policy, delay: int, watcher: int | None
-    ) -> None:
-        if runs := [job for job in self.model.in_state(LEASED) if job.key]:
-            job = runs[pick % len(runs)]
-            conflict = {"key": job.key, "on_conflict": core.OnConflict.REPLACE}
-            self._submit(watcher, queue=job.queue, policy=policy, delay=delay, **conflict)
 
     def _submit(
         self, watcher: int | None = None, *, queue: str = "a", delay: int = 0, **more: Any
@@ -488,9 +465,8 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule()
     def write(self) -> None:
-        before = self.model.saved
+        self.model.save()
         write_out(self.broker, self.disk, self.now)
-        assert self.model.saved is not before
         self._grants()
         if not self.broker.has_changes():
             self.disk.verify(self.broker)

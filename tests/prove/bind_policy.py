@@ -147,8 +147,7 @@ def _lets_in(port: int, *, tls: bool) -> bool:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         if not tls:
-            with Faktory(port, timeout=5.0) as client:
-                client.hello()
+            Faktory(port, timeout=5.0).hello().close()
             return True
         with (
             socket.create_connection((HOST, port), timeout=5.0) as plain,

@@ -171,8 +171,7 @@ def _push_much(server: Server, seconds: float) -> None:
     """Several producers that do not wait for their answers; the disk cannot keep up."""
 
     def produce(number: int, stop: threading.Event) -> None:
-        with suppress(OSError), Faktory(server.port, timeout=1.0) as client:
-            client.hello()
+        with suppress(OSError), Faktory(server.port, timeout=1.0).hello() as client:
             count = 0
             while not stop.is_set():
                 count += 1
@@ -221,8 +220,7 @@ def run(options: Options) -> Result:
 
 
 def _push_results(server: Server) -> None:
-    with Faktory(server.port, timeout=60.0) as client:
-        client.hello()
+    with Faktory(server.port, timeout=60.0).hello() as client:
         for start in range(0, _RESULTS, 250):
             numbers = range(start, start + 250)
             body = "x" * _RESULT_BYTES

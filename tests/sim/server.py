@@ -81,12 +81,11 @@ class Server:
 
     def _begin_group(self, now: Millis) -> None:
         broker = self.broker
+        group, self._forming = self._forming, Group(self._forming.number + 1)
         if not broker.has_changes() and not broker.wants:
-            group, self._forming = self._forming, Group(self._forming.number + 1)
             self._release(group)
             return
-        self._in_flight, self._forming = self._forming, Group(self._forming.number + 1)
-        self.busy = True
+        self._in_flight, self.busy = group, True
         changes, wants = broker.drain(), broker.take_wants()
         for want, jobs in zip(wants, self.disk.write(changes, wants), strict=True):
             self.engine.supplied(want, jobs, now)
