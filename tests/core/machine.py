@@ -39,6 +39,7 @@ POLICIES = (
     core.Policy(max_failures=-1, no_retry_if_watched=True, lease_ms=3_000),
     core.Policy(lease_ms=2_000, keeps_place=True, keep_dead=True),
 )
+VERBS = ("finish", "finish", "fail", "release", "later", "give_back", "extend")
 QUEUES = (("a",), ("b",), ("a", "b"), ("b", "a", "b"))
 
 
@@ -78,21 +79,17 @@ class BrokerMachine(RuleBasedStateMachine):
     # -- submitting -----------------------------------------------------------------------------
 
     @rule(
-        fields=st.fixed_dictionaries(
-            {
-                "queue": queues,
-                "policy": st.sampled_from(POLICIES),
-                "priority": st.integers(0, 2),
-                "delay": st.sampled_from((0, 0, 0, 40, 3_000)),
-                "key": st.sampled_from(("", "", "", "k", "b3", "b6", "b11", RUNS, RUNS)),
-                "on_conflict": st.sampled_from(list(core.OnConflict)),
-            }
-        ),
+        queue=queues,
+        policy=st.sampled_from(POLICIES),
+        priority=st.integers(0, 2),
+        delay=st.sampled_from((0, 0, 0, 40, 3_000)),
+        key=st.sampled_from(("", "", "", "k", "b3", "b6", "b11", RUNS, RUNS)),
+        on_conflict=st.sampled_from(list(core.OnConflict)),
         watcher=st.sampled_from((None, None, 2, 3)),
         times=st.integers(1, 6),
         pick=PICK,
     )
-    def submit(self, fields: dict[str, Any], watcher: int | None, times: int, pick: int) -> None:
+    def submit(self, watcher: int | None, times: int, pick: int, **fields: Any) -> None:
         if fields["key"] == RUNS and (runs := [j for j in self.model.in_state(LEASED) if j.key]):
             job, replaces = runs[pick % len(runs)], core.OnConflict.REPLACE
             fields = fields | {"key": job.key, "queue": job.queue, "on_conflict": replaces}
@@ -156,9 +153,7 @@ class BrokerMachine(RuleBasedStateMachine):
             self.model.pass_on(waits, entry)
             self.model.end(waits)
 
-    @rule(
-        name=st.sampled_from(("m", "n", "o", "p")), queue=queues, delay=st.sampled_from((0, 3_000))
-    )
+    @rule(name=st.sampled_from("mnop"), queue=queues, delay=st.sampled_from((0, 3_000)))
     def submit_once(self, name: str, queue: str, delay: int) -> None:
         run_at = 1_000_000 + 600_000 if delay else core.NEVER
         new = core.NewJob(queue, "k", b"x", POLICIES[0], name, once=True, digest=1, run_at=run_at)
@@ -241,9 +236,7 @@ class BrokerMachine(RuleBasedStateMachine):
     # -- what a holder says -----------------------------------------------------------------------
 
     @rule(
-        verb=st.sampled_from(
-            ("finish", "finish", "fail", "release", "later", "give_back", "extend")
-        ),
+        verb=st.sampled_from(VERBS),
         who=WHO,
         pick=PICK,
         priority=st.sampled_from((None, None, 0, 2)),
@@ -427,9 +420,8 @@ class BrokerMachine(RuleBasedStateMachine):
     def _steer(self, job: core.Job) -> None:
         model, now, verb = self.model, self.now, self._verb
         entry = model.jobs[job.id]
-        is_taken = (
-            bool(entry.key) and model.keyed().get((entry.queue, entry.key), entry) is not entry
-        )
+        keyed = model.keyed().get((entry.queue, entry.key), entry)
+        is_taken = bool(entry.key) and keyed is not entry
         runs = entry.state is LEASED or bool(entry.behind)
         session = self.sessions[job.id % len(self.sessions)]
         arguments = (job, session, now) if verb == "lease" else (job, now)

@@ -16,14 +16,9 @@ def run(options: Options) -> Result:
     """So many examples drawn from the seed; of a planted bug, fewer will do."""
     if options.mutant is not None:
         plant(MUTANTS[options.mutant])
-        caught = not _holds(
-            BrokerMachine,
-            max_examples=1_500,
-            stateful_step_count=50,
-            phases=[Phase.generate],
-            derandomize=True,
-            report_multiple_bugs=False,
-        )
+        quick: dict[str, Any] = {"phases": [Phase.generate], "report_multiple_bugs": False}
+        quick |= {"max_examples": 1_500, "stateful_step_count": 50, "derandomize": True}
+        caught = not _holds(BrokerMachine, **quick)
         return Result(not caught, f"mutant={options.mutant} failures={caught:d}")
     examples = options.number("examples", 20_000, short=1_000)
     machine = seed(options.seed)(BrokerMachine)

@@ -28,7 +28,6 @@ _REMEDIES = ("127.0.0.1", "--insecure-bind", "--tls-client-ca")
 _WITH_PASSWORDS = ("faktory",)
 _LOOPBACKS = (HOST, "::1")
 _START_S = 20.0
-_POLL_S = 0.02
 _AT_ONCE = 2
 
 # In which words one may ask for an address that others can reach; `P` is a port.
@@ -117,9 +116,7 @@ def _try(case: Case, number: int, options: Options) -> tuple[bool, str]:
     server = options.server(str(number), extra_args=arguments, env=env, by_default=LISTENERS)
     try:
         server.launch()
-        until(
-            lambda: READY in server.log_path.read_bytes() or not server.running, _START_S, _POLL_S
-        )
+        until(lambda: READY in server.log_path.read_bytes() or not server.running, _START_S)
         listens = _answers(address if address.startswith("/") else port)
         lets_in = case.asks and _lets_in(port, tls="--tls-cert" in case.arguments)
         said = server.log_path.read_text(errors="replace")
@@ -149,10 +146,8 @@ def _lets_in(port: int, *, tls: bool) -> bool:
         if not tls:
             Faktory(port, timeout=5.0).hello().close()
             return True
-        with (
-            socket.create_connection((HOST, port), timeout=5.0) as plain,
-            context.wrap_socket(plain) as secured,
-        ):
+        plain = socket.create_connection((HOST, port), timeout=5.0)
+        with context.wrap_socket(plain) as secured:
             return bool(secured.recv(1))
     except (OSError, FaktoryError):
         return False
@@ -168,9 +163,7 @@ def run(options: Options) -> Result:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         outcomes = zip(cases, pool.map(_try, cases, count(), repeat(options)), strict=True)
         found = [(case, *outcome) for case, outcome in outcomes]
-    wrong = [
-        f"{flag_of(case.listener)} {case}: {complaint}" for case, _, complaint in found if complaint
-    ]
+    wrong = [f"{flag_of(case.listener)} {case}: {text}" for case, _, text in found if text]
     refusals = sum(not case.may_start for case in cases)
     opened = sum(listens for case, listens, _ in found if not case.may_start)
     started = sum(listens for _, listens, _ in found)

@@ -70,9 +70,8 @@ def _cast_of(protocol: str) -> Cast:
     head, *records = "\n".join(lines).strip().split("\n\n")
     variants, lasting, submits = (line.partition(": ")[2] for line in head.splitlines())
     speaks, seconds = submits.split()
-    return Cast(
-        variants.split(), lasting == "yes", speaks, int(seconds), list(map(_script, records))
-    )
+    scripts = [_script(record) for record in records]
+    return Cast(variants.split(), lasting == "yes", speaks, int(seconds), scripts)
 
 
 def _script(record: str) -> Script:

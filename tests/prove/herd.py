@@ -153,10 +153,9 @@ def _push_ahead(server: Server, due: int) -> float:
 def _push(client: Faktory, count: int, queue: str, due_at: float) -> None:
     at = datetime.datetime.fromtimestamp(due_at, datetime.UTC).isoformat()
     for start in range(0, count, _BATCH):
-        refused = client.push_many(
-            job(f"{queue}-{number:07}", number, queue=queue, at=at)
-            for number in range(start, min(start + _BATCH, count))
-        )
+        numbers = range(start, min(start + _BATCH, count))
+        jobs = [job(f"{queue}-{n:07}", n, queue=queue, at=at) for n in numbers]
+        refused = client.push_many(jobs)
         assert not refused, refused
 
 

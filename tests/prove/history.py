@@ -364,10 +364,8 @@ def _check_counters(index: Index, drained: bool, verdict: Verdict, settled: int)
     stories = index.stories.values()
     stored = [any(p.out == "ok" and not p.volatile for p in story.pushes) for story in stories]
     acks = [end for story in stories for end in story.ends if end.op == "ack" and end.out != "no"]
-    bounds = {
-        "pushed": (sum(stored), sum(len(story.possible) for story in stories)),
-        "done": (settled, len(acks)),
-    }
+    possible = sum(len(story.possible) for story in stories)
+    bounds = {"pushed": (sum(stored), possible), "done": (settled, len(acks))}
     for count in index.of["count"]:
         tally = count.tally or {}
         ends = [tally[key] for key in ("done", "dead", "discarded", "removed") if key in tally]

@@ -91,16 +91,14 @@ class JobHistory:
     def close(self) -> None:
         """All is in: put it in order and draw the bounds."""
         self.deliveries.sort(key=lambda delivery: delivery.t1)
-        self.possible = [push for push in self.pushes if push.out != "no"]
-        self.copies = len(self.possible)
-        if any(push.unique for push in self.possible):
+        self.possible = possible = [push for push in self.pushes if push.out != "no"]
+        self.copies = len(possible)
+        if any(push.unique for push in possible):
             # A push with a key joins or is refused, unless the job before it had ended.
             ended = min((end.t0 for end in self.ends if end.out != "no"), default=NEVER)
-            self.copies = 1 + sum(push.t1 >= ended for push in self.possible)
-        self.reserve = min(
-            (p.reserve for p in self.possible if p.reserve is not None), default=None
-        )
-        self.retry = max((p.retry for p in self.possible if p.retry is not None), default=None)
+            self.copies = 1 + sum(push.t1 >= ended for push in possible)
+        self.reserve = min((p.reserve for p in possible if p.reserve is not None), default=None)
+        self.retry = max((p.retry for p in possible if p.retry is not None), default=None)
 
     @property
     def habits(self) -> Habits:

@@ -94,9 +94,7 @@ def returning(value: Any) -> Make:
 
 def around(act: Function) -> Make:
     """This instead of the original, which is its first argument."""
-    return lambda original: wraps(original)(
-        lambda *arguments, **options: act(original, *arguments, **options)
-    )
+    return lambda original: wraps(original)(lambda *a, **o: act(original, *a, **o))
 
 
 def before(act: Function) -> Make:

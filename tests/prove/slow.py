@@ -36,7 +36,7 @@ _HELLO = b'HELLO {"v":2}\r\n'
 # Strangers are sent away sooner than by default, so that a short proof sees it.
 _SMALL = limits(window_bytes="8MiB", pending_bytes="8MiB", handshake_ms=1500)
 
-Misbehaviour = Callable[[Server, float], None]
+Misdeed = Callable[[Server, float], None]
 """What is done to a server for so many seconds."""
 
 
@@ -227,9 +227,7 @@ def _push_results(server: Server) -> None:
             client.push_many(job(f"results-{n:06}", body, queue="results") for n in numbers)
 
 
-def _play(
-    server: Server, idle_s: float, acts: dict[str, tuple[Misbehaviour, float]]
-) -> list[Phase]:
+def _play(server: Server, idle_s: float, acts: dict[str, tuple[Misdeed, float]]) -> list[Phase]:
     """What a good client sees while somebody misbehaves; if only the timing is bad, the better of two."""
     phases: list[Phase] = []
     with Witness(server.port) as witness:
