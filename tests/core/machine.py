@@ -157,10 +157,8 @@ class BrokerMachine(RuleBasedStateMachine):
     def submit_once(self, name: str, queue: str, delay: int) -> None:
         run_at = 1_000_000 + 600_000 if delay else core.NEVER
         new = core.NewJob(queue, "k", b"x", POLICIES[0], name, once=True, digest=1, run_at=run_at)
-        unrun = [j for j in self.model.jobs.values() if j.state in (READY, WAITING)]
-        same = [
-            j.id for j in unrun if (j.name, j.queue, j.run_at, j.attempts) == (name, queue, run_at, 0)
-        ]  # fmt: skip
+        unrun = [j for j in self.model.jobs.values() if j.state <= READY and not j.attempts]
+        same = [j.id for j in unrun if (j.name, j.queue, j.run_at) == (name, queue, run_at)]
         is_held = any(job_id in self.broker.jobs for job_id in same)
         job = self.broker.submit(new, self.now)
         if job.id not in same:

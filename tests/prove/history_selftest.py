@@ -94,8 +94,6 @@ def run(options: Options) -> Result:
             alarms += kind == "clean"
             missed |= {kind} - {"clean"}
     known = len(CLASSES) - len(missed)
-    return Result(
-        not missed and not alarms,
-        f"classes={known}/{len(CLASSES)} false_alarms={alarms} planted={len(FAULTY)} clean={len(CLEAN)}",
-        complaints,
-    )
+    figures = f"classes={known}/{len(CLASSES)} false_alarms={alarms}"
+    figures += f" planted={len(FAULTY)} clean={len(CLEAN)}"
+    return Result(not missed and not alarms, figures, complaints)
