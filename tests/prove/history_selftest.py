@@ -28,15 +28,7 @@ class Planted(NamedTuple):
 def history(text: str) -> History:
     """`push a 0 retry=3; fetch a 1; ...` as events; the file's head says how they are written."""
     protocol, _, said = text.rpartition(": ")
-    events: History = []
-    for words in (one.split() for one in said.split(";")):
-        steps = [words]
-        if words[0] == "whole":
-            _, jid, at = words
-            after = {"push": 0.0, "fetch": 0.2, "ack": 0.4}
-            steps = [[op, jid, f"{float(at) + later}"] for op, later in after.items()]
-        events += [_event(step, protocol or "faktory") for step in steps]
-    return events
+    return [_event(event.split(), protocol or "faktory") for event in said.split(";")]
 
 
 def _event(words: list[str], protocol: str) -> Event:
