@@ -25,8 +25,6 @@ LIMITS = Limits(
     large_body_bytes=0, large_bytes=1, window_bytes=6, supply_bytes=3,
 )  # fmt: skip
 PICK = st.integers(0, 1_000)
-RUNS = "runs"
-"""Instead of a key: that of a job that runs, to be replaced; a key like others if none does."""
 queues = st.sampled_from(("a", "b"))
 POLICIES = (
     core.Policy(lease_ms=2_000, max_losses=-1),
@@ -79,22 +77,36 @@ class BrokerMachine(RuleBasedStateMachine):
     # -- submitting -----------------------------------------------------------------------------
 
     @rule(
-        queue=queues,
-        policy=st.sampled_from(POLICIES),
-        priority=st.integers(0, 2),
-        delay=st.sampled_from((0, 0, 0, 40, 3_000)),
-        key=st.sampled_from(("", "", "", "k", "b3", "b6", "b11", RUNS, RUNS)),
-        on_conflict=st.sampled_from(list(core.OnConflict)),
+        fields=st.fixed_dictionaries(
+            {
+                "queue": queues,
+                "policy": st.sampled_from(POLICIES),
+                "priority": st.integers(0, 2),
+                "delay": st.sampled_from((0, 0, 0, 40, 3_000)),
+                "key": st.sampled_from(("", "", "", "k", "b3", "b6", "b11")),
+                "on_conflict": st.sampled_from(list(core.OnConflict)),
+            }
+        ),
         watcher=st.sampled_from((None, None, 2, 3)),
         times=st.integers(1, 6),
-        pick=PICK,
     )
-    def submit(self, watcher: int | None, times: int, pick: int, **fields: Any) -> None:
-        if fields["key"] == RUNS and (runs := [j for j in self.model.in_state(LEASED) if j.key]):
-            job, replaces = runs[pick % len(runs)], core.OnConflict.REPLACE
-            fields = fields | {"key": job.key, "queue": job.queue, "on_conflict": replaces}
+    def submit(self, fields: dict[str, Any], watcher: int | None, times: int) -> None:
         for _ in range(1 if fields["key"] else times):
             self._submit(watcher, **fields)
+
+    @rule(
+        pick=PICK,
+        policy=st.sampled_from(POLICIES),
+        delay=st.sampled_from((0, 0, 3_000)),
+        watcher=st.sampled_from((None, 2)),
+    )
+    def replace_running(
+        self, pick: int, policy: core.Policy, delay: int, watcher: int | None
+    ) -> None:
+        if runs := [job for job in self.model.in_state(LEASED) if job.key]:
+            job = runs[pick % len(runs)]
+            conflict = {"key": job.key, "on_conflict": core.OnConflict.REPLACE}
+            self._submit(watcher, queue=job.queue, policy=policy, delay=delay, **conflict)
 
     def _submit(
         self, watcher: int | None = None, *, queue: str = "a", delay: int = 0, **more: Any
