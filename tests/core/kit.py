@@ -10,6 +10,7 @@ from franca.core.events import Event, Finished, Granted
 from franca.core.limits import Limits
 from franca.core.model import Choice, Demand, Job, JobQuery, NewJob, Policy, Session, State
 from tests.sim.disk import Disk, settle, write_out
+from tests.support.queue_counts import QueueCount, queue_counts
 
 T: int = 1_000_000_000
 """When every test begins. Zero would mean never."""
@@ -126,7 +127,7 @@ class Bench:
     def ripen(self, now: int) -> None:
         """Let everything fall due that is due by `now`, in memory and in the tail."""
         count = -1
-        while count != (count := sum(c.scheduled + c.retrying for c in self.broker.counts())):
+        while count != (count := sum(c.scheduled + c.retrying for c in queue_counts(self.broker))):
             self.broker.tick(now)
             self.write(now)
 
@@ -169,9 +170,9 @@ class Bench:
         """The ends of watched jobs that a session is told of."""
         return [e.state for s, e in self.events() if s is session and isinstance(e, Finished)]
 
-    def count(self, queue: str = "q") -> core.QueueCount:
+    def count(self, queue: str = "q") -> QueueCount:
         """The counts of one queue."""
-        return next((c for c in self.broker.counts() if c.queue == queue), core.QueueCount(queue))
+        return next((c for c in queue_counts(self.broker) if c.queue == queue), QueueCount(queue))
 
 
 class _Found:

@@ -19,6 +19,7 @@ from franca.core.events import Granted, Unmet, Woken
 from franca.core.limits import Limits
 from tests.core.model import DEAD, LEASED, READY, WAITING, Entry, Model, truth
 from tests.sim.disk import Disk, write_out
+from tests.support.queue_counts import queue_counts
 
 LIMITS = Limits(
     window_jobs=4, supply_jobs=2, due_jobs=100, losses_max=3, recent_names=3,
@@ -370,7 +371,7 @@ class BrokerMachine(RuleBasedStateMachine):
         match what:
             case "pause":
                 until = now + ms if ms else core.NEVER
-                if queue in {count.queue for count in broker.counts()}:
+                if queue in {count.queue for count in queue_counts(broker)}:
                     model.paused[queue] = until
                 broker.pause(queue, until)
             case "resume":

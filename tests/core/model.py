@@ -17,6 +17,7 @@ from franca.core.leases import LEASE_TICK_MS
 from franca.core.model import KEPT_MS, NEVER, Demand, Job, OnHangUp, Policy, Session, Shelf, State
 from tests.sim import checks
 from tests.sim.disk import Disk
+from tests.support.queue_counts import queue_counts
 
 WAITING, READY, LEASED, DEAD = State.WAITING, State.READY, State.LEASED, State.DEAD
 FACTS = ("queue", "state", "priority", "key", "attempts", "failures", "losses", "run_at")
@@ -293,7 +294,7 @@ class Model:
         checks.nobody_waits_in_vain(self.broker)
 
     def _check_counts(self) -> None:
-        for count in self.broker.counts():
+        for count in queue_counts(self.broker):
             mine = [job for job in self.jobs.values() if job.queue == count.queue]
             tally = Counter(job.state for job in mine)
             retrying = sum(job.state is WAITING and job.failures > 0 for job in mine)
@@ -301,7 +302,9 @@ class Model:
             assert said == (
                 tally[WAITING] - retrying, retrying, tally[READY], tally[LEASED], tally[DEAD]
             ), f"counts of {count.queue}: {said}"  # fmt: skip
-        assert {job.queue for job in self.jobs.values()} <= {c.queue for c in self.broker.counts()}
+        assert {job.queue for job in self.jobs.values()} <= {
+            c.queue for c in queue_counts(self.broker)
+        }
 
     def _check_keys(self) -> None:
         behind = [job for job in self.jobs.values() if job.behind]

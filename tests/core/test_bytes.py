@@ -8,6 +8,7 @@ from franca.core.errors import TooMuch
 from franca.core.model import Failure, Job, OnConflict, Session, State
 from franca.core.wants import SupplyReady
 from tests.core.kit import Bench, T, ids, state_of
+from tests.support.queue_counts import queue_counts
 
 KIB = b"x" * 1024
 LARGE = b"y" * 3_000
@@ -270,7 +271,7 @@ def test_queues_without_anything_are_forgotten_after_a_while() -> None:
     for now in (T, T + 900, T + 1_100):
         bench.broker.tick(now)
     bench.write()
-    assert {count.queue for count in bench.broker.counts()} == {
+    assert {count.queue for count in queue_counts(bench.broker)} == {
         "paused",
         "served",
         "scheduled",

@@ -5,6 +5,7 @@ from random import Random
 from franca.core.model import Job, OnHangUp, State
 from tests.core.kit import Bench, T, state_of
 from tests.sim.disk import settle
+from tests.support.queue_counts import queue_counts
 
 HOUR = 3_600_000
 JUMPS = (HOUR, -HOUR, 24 * HOUR, -24 * HOUR)
@@ -61,13 +62,13 @@ def test_fifty_thousand_jobs_due_in_one_second_come_in_slices_and_all_of_them(be
     bench.write()
     early = 0
     broker.tick(T + 59_999)
-    early += sum(count.ready for count in broker.counts())
+    early += sum(count.ready for count in queue_counts(broker))
     slices, now, last = [], T + 60_000, 0
     while last < due:
         now += 50
         broker.tick(now)
         settle(broker, bench.disk, now)
-        ready = sum(count.ready for count in broker.counts())
+        ready = sum(count.ready for count in queue_counts(broker))
         early += sum(job.run_at > now for job in broker.jobs.values() if job.state is State.READY)
         slices.append(ready - last)
         last = ready

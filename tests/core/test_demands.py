@@ -5,6 +5,7 @@ import pytest
 from franca.core.events import Unmet, Woken
 from franca.core.model import Choice, Demand, State
 from tests.core.kit import SMALL, Bench, T, ids
+from tests.support.queue_counts import queue_counts
 
 BY_PRIORITY = Choice.PRIORITY
 
@@ -85,7 +86,7 @@ def test_a_queue_that_only_demands_name_is_dropped_with_the_last_of_them(bench: 
     demand = Demand(worker, ("nobody-pushes-here", "nor-here"))
     bench.broker.demand(demand, T)
     assert len(bench.broker.queues) == 2
-    assert bench.broker.counts() == []
+    assert queue_counts(bench.broker) == []
     bench.broker.withdraw(demand)
     assert not bench.broker.queues
 

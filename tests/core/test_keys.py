@@ -189,7 +189,7 @@ def test_a_push_that_differs_at_all_is_another_job(bench: Bench, other: dict[str
     said: dict[str, Any] = {"name": "n", "digest": 1, "once": True}
     first, second = bench.submit(**said), bench.submit(**(said | other))
     assert second.id != first.id
-    assert bench.broker.named("n") == [first, second]
+    assert list(bench.broker.index.all_named("n")) == [first, second]
 
 
 def test_a_job_that_ran_once_is_not_the_one_that_is_pushed_now(bench: Bench) -> None:
@@ -217,6 +217,6 @@ def test_only_the_last_names_of_the_tail_are_remembered() -> None:
 
 def test_the_list_of_a_name_may_be_acted_on_while_it_is_read(bench: Bench) -> None:
     bench.submit_many(3, name="n")
-    for job in bench.broker.named("n"):
+    for job in list(bench.broker.index.all_named("n")):
         bench.broker.cancel(job, T)
-    assert (bench.broker.named("n"), bench.broker.jobs) == ([], {})
+    assert (list(bench.broker.index.all_named("n")), bench.broker.jobs) == ([], {})

@@ -10,6 +10,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Finished, Granted, LeaseLost
 from franca.core.model import NEVER, Failure, Job, OnHangUp, Session, State
 from tests.core.kit import Bench, T, ids, state_of
+from tests.support.queue_counts import queue_counts
 
 LEASE = 60_000
 KEEP, RETURN, FAIL = OnHangUp.KEEP, OnHangUp.RETURN, OnHangUp.FAIL
@@ -44,11 +45,11 @@ def test_only_the_holder_may_speak_and_only_while_it_holds(bench: Bench, verb: s
         "report": ("data", b""),
     }
     bench.write()
-    before = (bench.broker.counts(), job.until, job.attempts)
+    before = (queue_counts(bench.broker), job.until, job.attempts)
     for whose, name in ((job, "thief"), (stale, "holder")):
         with pytest.raises(NotHeld):
             getattr(bench.broker, verb)(whose, name, *arguments[verb])
-    assert (bench.broker.counts(), job.until, job.attempts) == before
+    assert (queue_counts(bench.broker), job.until, job.attempts) == before
     assert not bench.broker.has_changes()
     assert bench.events() == []
 

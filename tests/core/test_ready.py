@@ -10,6 +10,7 @@ from franca.core.model import Failure, Job, Policy, Shelf, State
 from franca.core.queues import Queue
 from franca.core.waiting import Waiting
 from tests.core.kit import SMALL, Bench, T, ids
+from tests.support.queue_counts import queue_counts
 
 POLICY = Policy()
 
@@ -26,7 +27,7 @@ def queue_of(*places: int | tuple[int, int]) -> Queue:
 
 
 def filled(jobs: Iterable[Job]) -> Queue:
-    queue = Queue("q")
+    queue = Queue(name="q")
     for each in jobs:
         queue.add(each)
     return queue
@@ -59,7 +60,7 @@ def test_first_looks_and_does_not_take() -> None:
     first = queue.first()
     assert first is not None
     assert (first.place, queue.size) == (1, 2)
-    assert Queue("empty").first() is None
+    assert Queue(name="empty").first() is None
 
 
 def test_best_priority_is_that_of_the_next_job() -> None:
@@ -117,7 +118,7 @@ def test_a_cut_lets_the_least_urgent_go_first() -> None:
 
 
 def test_behind_the_mark_is_the_tail() -> None:
-    queue = Queue("q")
+    queue = Queue(name="q")
     assert not queue.belongs_to_tail(job(1))
     queue.mark = (3, 10)
     behind = [(3, 11), (4, 1)]
@@ -316,7 +317,7 @@ def test_many_queues_together_keep_no_more_in_memory_than_they_soon_need() -> No
         bench.submit_many(40, name)
     bench.write()
     assert len(bench.broker.jobs) <= 60 + 4 * 3 * 2
-    assert [c.ready for c in bench.broker.counts()] == [40] * 4
+    assert [c.ready for c in queue_counts(bench.broker)] == [40] * 4
     for name in ("a", "b", "c", "d"):
         assert len(bench.take_all(name)) == 40
 

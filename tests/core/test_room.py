@@ -45,7 +45,7 @@ def test_the_least_urgent_are_let_go_first_over_all_priorities() -> None:
 
 
 def test_a_window_with_holes_lets_go_as_any_other() -> None:
-    queue = Queue("q")
+    queue = Queue(name="q")
     jobs = [job(place) for place in range(1, 11)]
     for each in jobs:
         each.policy = Policy(durable=each.place % 2 == 0)

@@ -128,7 +128,7 @@ class Stage:
         return link
 
     def say(self, link: Link, text: str) -> None:
-        self.engine.received(link, text.encode())
+        self.engine.inputs.append((link, text.encode()))
 
     def said(self, link: Link) -> str:
         """What a link has to say; it is sent by this."""

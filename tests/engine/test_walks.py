@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.protocols.beanstalkd.puppet import World as BeanstalkdWorld
 from tests.protocols.eventmq.puppet import World as EventmqWorld
 from tests.protocols.faktory.puppet import World as FaktoryWorld
 from tests.protocols.gearman.puppet import World as GearmanWorld
@@ -209,6 +210,16 @@ def memodb_result() -> list[Call]:
     return calls_of(lambda: worker.result(task))
 
 
+def beanstalkd_put() -> list[Call]:
+    return calls_of(BeanstalkdWorld().connect().put)
+
+
+def beanstalkd_reserve() -> list[Call]:
+    peer = BeanstalkdWorld().connect()
+    peer.put()
+    return calls_of(lambda: peer.ask("reserve"))
+
+
 SCENES: Mapping[str, Callable[[], list[Call]]] = {
     "Faktory: a PUSH is answered": faktory_push,
     "Faktory: a FETCH is answered with a job": faktory_fetch,
@@ -220,6 +231,8 @@ SCENES: Mapping[str, Callable[[], list[Call]]] = {
     "EventMQ: a REQUEST is answered": eventmq_request,
     "EventMQ: its job is given to a worker that waits": eventmq_request,
     "EventMQ: a READY is answered with a job": eventmq_ready,
+    "beanstalkd: a put is answered": beanstalkd_put,
+    "beanstalkd: a reserve is answered with a job": beanstalkd_reserve,
 }
 
 

@@ -55,7 +55,7 @@ class HotPath:
         said, self._said[:] = list(self._said), []
         began = time.perf_counter()
         for link, data in said:
-            engine.received(link, data)
+            engine.inputs.append((link, data))
         engine.turn(self._world.now)
         while engine.has_input():
             engine.turn(self._world.now)

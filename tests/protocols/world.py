@@ -102,7 +102,7 @@ class AnyWorld(Generic[P]):
     def turn(self, *inputs: tuple["AnyPuppet", bytes]) -> None:
         """Let these say something, and one turn pass; what the server says stays on its links."""
         for puppet, data in inputs:
-            self.engine.received(puppet.link, data)
+            self.engine.inputs.append((puppet.link, data))
         self.engine.turn(self.now)
 
     def turns(self) -> Iterator[None]:
@@ -198,7 +198,7 @@ class AnyPuppet:
     def send(self, data: bytes) -> None:
         """Say something, and let the server act on it."""
         if not self.link.closed:
-            self.world.engine.received(self.link, data)
+            self.world.engine.inputs.append((self.link, data))
         self.world.run()
 
     send_bytes = send

@@ -32,6 +32,7 @@ from tests.prove.crash_states import in_memory
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.mutants import BUGS, plant
 from tests.sim.disk import write_out
+from tests.support.queue_counts import queue_counts
 
 _NOW = 1_700_000_000_000
 _LIMITS = Limits(window_jobs=30, supply_jobs=15)
@@ -168,7 +169,7 @@ def _use_copy(home: Path, way: Way, files: Files) -> Content:
             broker = keeper.broker
             content.at_start = {  # what a server knows right after its start
                 "totals": as_dict(broker.totals),
-                "counts": {count.queue: asdict(count) for count in broker.counts()},
+                "counts": {count.queue: asdict(count) for count in queue_counts(broker)},
                 "paused": {name: queue.paused for name, queue in broker.queues.items()},
                 "schedules": {name: repr(s) for name, s in broker.schedules.by_id.items()},
             }

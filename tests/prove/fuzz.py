@@ -100,7 +100,7 @@ class Stage:
             data = b"".join(map(hostility.encode, step.messages))
             data = hostility.fill(self.services[link.protocol], data)
             for piece in _cut(data, cuts):
-                self.engine.received(link, piece)
+                self.engine.inputs.append((link, piece))
                 self._bytes_said += len(piece)
                 if slowly:
                     self._run()

@@ -205,7 +205,7 @@ def _named(leased: bool) -> Function:
     """Whoever names a job speaks for it, whoever holds it."""
 
     def find(broker: Any, holder: str, jid: str) -> Any:
-        jobs = broker.named(jid)
+        jobs = broker.index.all_named(jid)
         return next((job for job in jobs if (job.state.name == "LEASED") is leased), None)
 
     return find

@@ -55,7 +55,7 @@ def nothing_is_early(broker: Broker, now: Millis) -> None:
 def holders_hold(broker: Broker, claims: Iterable[tuple[str, str]]) -> None:
     """2: a worker that was given a job has it until its time is over or it speaks of it."""
     for jid, holder in claims:
-        held = [j for j in broker.named(jid) if j.state is LEASED and j.holder == holder]
+        held = [j for j in broker.index.all_named(jid) if j.state is LEASED and j.holder == holder]
         assert held, f"{holder} was given {jid}, and no longer has it"
 
 

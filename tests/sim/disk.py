@@ -200,7 +200,7 @@ def write_out(broker: Broker, disk: Disk | Store, now: int) -> None:
         elif isinstance(want, SupplyWaiting):
             broker.supplied_waiting(want, jobs)
         else:
-            want.by.recalled(want.query, broker.resolve(want.query, jobs), now)
+            want.by.recalled(want.query, broker.backlog.wants.resolve(want.query, jobs), now)
 
 
 def settle(broker: Broker, disk: Disk, now: int) -> None:

@@ -16,6 +16,7 @@ from tests.sim.world import Faults, World
 from tests.support import protocols
 from tests.support.peer import QUEUES
 from tests.support.protocols import PROTOCOLS
+from tests.support.queue_counts import queue_counts
 
 STEPS = 1_200
 DRAIN_STEPS = 20_000
@@ -108,7 +109,7 @@ def _calm(world: World) -> None:
     quiet_since = world.now
     for _ in range(DRAIN_STEPS):
         world.step()
-        counts = world.server.broker.counts()
+        counts = queue_counts(world.server.broker)
         if any(c.ready or c.leased or c.scheduled or c.retrying for c in counts):
             quiet_since = world.now
         elif world.now - quiet_since > DRAINED_QUIETLY_MS:
@@ -116,7 +117,7 @@ def _calm(world: World) -> None:
             checks.accepted_is_kept(world.tally.accepted, world.disk)
             checks.everybody_heard(world.actors)
             return
-    raise AssertionError(f"not drained: {world.server.broker.counts()}")
+    raise AssertionError(f"not drained: {queue_counts(world.server.broker)}")
 
 
 def _judge(world: World, *, exact_times: bool) -> list[str]:

@@ -192,7 +192,7 @@ class World:
         while wire.open and wire.to_client and wire.to_client[0][0] <= self.now:
             wire.peer.heard(wire.to_client.popleft()[1], self.now)
         while wire.open and wire.to_server and wire.to_server[0][0] <= self.now:
-            self.server.engine.received(wire.link, wire.to_server.popleft()[1])
+            self.server.engine.inputs.append((wire.link, wire.to_server.popleft()[1]))
         if wire.open and wire.hanging_up and not wire.to_client:
             wire.to_server.clear()
             self.hang_up(wire)
@@ -220,7 +220,7 @@ class World:
         self.wires.remove(wire)
         if self.rng.random() < 0.5:
             for _, data in wire.to_server:
-                self.server.engine.received(wire.link, data)
+                self.server.engine.inputs.append((wire.link, data))
         wire.peer.cut_off(self.now)
         self.server.close(wire, self.now)
 

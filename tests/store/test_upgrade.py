@@ -20,6 +20,7 @@ from franca.store.migrate import migrations
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
 from tests.sim.disk import write_out
+from tests.support.queue_counts import queue_counts
 
 FOLDER = Path(__file__).parent / "fixtures"
 """Data directories of earlier commits, and what is in them.
@@ -88,7 +89,7 @@ def test_the_same_jobs_counts_schedules_and_order(
         counts[renamed(queue)] = [sum(pair) for pair in zip(before, numbers, strict=True)]
         order.setdefault(renamed(queue), []).extend(expected["order"][queue])
     assert counts == {
-        c.queue: [c.scheduled, c.retrying, c.ready, c.leased, c.dead] for c in broker.counts()
+        c.queue: [c.scheduled, c.retrying, c.ready, c.leased, c.dead] for c in queue_counts(broker)
     }
     paused = {renamed(queue) for queue, is_paused in expected["paused"].items() if is_paused}
     assert paused == {q.name for q in broker.queues.values() if q.paused} != set()

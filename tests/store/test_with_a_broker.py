@@ -34,7 +34,6 @@ from franca.core.model import (
     OnConflict,
     OnHangUp,
     Policy,
-    QueueCount,
     Schedule,
     Session,
     State,
@@ -46,6 +45,7 @@ from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore
 from tests.sim.disk import Disk
 from tests.store.kit import LARGE, LIVE, all_fields, killed_and_copied, light_fields
+from tests.support.queue_counts import QueueCount, queue_counts
 
 LIMITS = Limits(
     window_jobs=3, window_bytes=3 * LARGE, supply_jobs=2, due_jobs=3, losses_max=3, dead_jobs=4, dead_ms=9_000,
@@ -57,6 +57,7 @@ POLICIES = (
     Policy(max_failures=-1, max_losses=1, bury=False, loss_is_failure=True, delay_ms=3_000),
     Policy(durable=False, max_failures=1),
 )
+
 QUEUES = ("a", "b\0ü")
 queues = st.sampled_from(QUEUES)
 
@@ -261,9 +262,9 @@ class Stores(RuleBasedStateMachine):
             c.queue: QueueCount(c.queue, c.scheduled, c.retrying, c.ready, c.leased, c.dead)
             for c in tail_counts(self.sqlite.find(everything))
         }
-        empty = {c.queue for c in self.broker.counts()} - counts.keys()
+        empty = {c.queue for c in queue_counts(self.broker)} - counts.keys()
         if all(job.policy.durable for job in self.broker.jobs.values()):
-            assert {c.queue: c for c in self.broker.counts() if c.queue not in empty} == counts
+            assert {c.queue: c for c in queue_counts(self.broker) if c.queue not in empty} == counts
 
     @rule(steps=st.integers(1, 9))
     def sweep(self, steps: int) -> None:

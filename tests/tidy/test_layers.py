@@ -18,7 +18,7 @@ MAY: dict[str, tuple[str, ...]] = {
     "engine": ("core", "protocols.conversation", "protocols.service"),
     "store": ("core",),
     "protocols": ("core", "values"),
-    "control": ("core", "engine", "protocols.conversation", "protocols.service", "values"),
+    "control": ("core", "engine", "protocols.bodies", "protocols.service", "values"),
     "node": ("core", "engine", "store", "protocols", "control", "values"),
     "cli": ("core", "control", "node", "protocols.registry", "protocols.declaration", "values"),
 }

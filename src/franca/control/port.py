@@ -13,7 +13,8 @@ from franca.engine.engine import Engine
 T = TypeVar("T")
 
 LARGE_BYTES = 1024 * 1024
-"""Arguments larger than this are read and checked in steps: each takes long enough."""
+"""Arguments larger than this are read and checked in steps: each takes long enough. Nor is what is
+larger copied more often than it must be."""
 
 
 class BadRequest(Refused):

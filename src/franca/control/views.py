@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-import codecs
 import datetime
 
 import msgspec
 from msgspec import Raw
 from msgspec.structs import asdict
 
+from franca.control.port import LARGE_BYTES
 from franca.core.model import Attempt, Job, Millis, State
 from franca.core.queues import Queue
+from franca.protocols.bodies import is_utf8
 from franca.protocols.service import WorkerView
 
 View = dict[str, object]
-LARGE_BYTES = 1024 * 1024
-"""What is larger is not copied more often than it must be."""
 _QUEUE_COUNTS = ("paused", "ready", "leased", "scheduled", "retrying", "dead")
 STATES = {state.name.lower(): state for state in State}
 
@@ -89,7 +88,7 @@ def content(data: bytes) -> object:
     """Bytes in the most readable form that is true: JSON as it is, else text, else base64."""
     if not data:
         return None
-    if not _is_text(data):
+    if not is_utf8(data):
         return {"base64": base64.b64encode(data).decode()}
     try:
         if len(data) > LARGE_BYTES and b"\n" not in data and b"\r" not in data:
@@ -99,17 +98,6 @@ def content(data: bytes) -> object:
         return Raw(msgspec.json.format(data, indent=-1))
     except (msgspec.DecodeError, RecursionError):
         return data.decode()
-
-
-def _is_text(data: bytes) -> bool:
-    """Whether it is UTF-8; looked at piece by piece, so that nobody waits for all of it."""
-    pieces = (data[start : start + LARGE_BYTES] for start in range(0, len(data), LARGE_BYTES))
-    try:
-        for _ in codecs.iterdecode(pieces, "utf-8"):
-            pass
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def queue_view(queue: Queue, now: Millis) -> View:

@@ -18,6 +18,7 @@ from random import Random
 
 from msgspec.structs import replace
 
+from franca.core import model
 from franca.core.changelog import DEAD, LEASED
 from franca.core.changes import Changes, Totals
 from franca.core.errors import NotFound, NotHeld, NotUnique, StoreFull, TooMuch
@@ -25,35 +26,20 @@ from franca.core.events import Granted, Unmet, Woken
 from franca.core.index import READY
 from franca.core.lifecycle import DONE
 from franca.core.limits import Limits
-from franca.core.model import (
-    NEVER,
-    Demand,
-    Failure,
-    Job,
-    JobId,
-    JobQuery,
-    Millis,
-    NewJob,
-    OnConflict,
-    Schedule,
-    Session,
-    new_job,
-)
+from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, NewJob, Session, new_job
 from franca.core.parts import Parts
 from franca.core.queues import Queue
 from franca.core.reasons import NO_FAILURE, REPLACED
 from franca.core.restore import restore
 from franca.core.stubs import Stub, unseen
 from franca.core.upkeep import Upkeep
+from franca.core.volatile import TOO_MANY_WAITED_FOR
 from franca.core.wants import Recaller, Snapshot, SupplyReady
 
 TIME_MAX: Millis = 1 << 53
 """No moment is later than this: so much is a whole number everywhere, in JSON too."""
 LARGE_SUBMIT_BYTES = 256 * 1024
 """Before a larger job is taken it is asked whether the disk has room for it."""
-DISK_NEARLY_FULL = "the disk is nearly full; no new jobs are taken until there is room"
-TOO_MANY_KEYS = "too many unique jobs are stored; try again when some are done"
-TOO_MANY_WAITED_FOR = "too many jobs are waited for; try again when some are done"
 
 
 class Broker(Parts):
@@ -96,8 +82,8 @@ class Broker(Parts):
             taken = self.keys.get(new.queue, new.key)
             if taken is None:
                 if self.keys.bytes >= self.queue_list.keys_max:
-                    raise TooMuch(TOO_MANY_KEYS)
-            elif new.on_conflict is not OnConflict.REPLACE:
+                    raise TooMuch("too many unique jobs are stored; try again when some are done")
+            elif new.on_conflict is not model.OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
         queue = self.queues.get(new.queue)
         if queue is None:
@@ -140,11 +126,11 @@ class Broker(Parts):
             return
         pending = self.changelog.pending_bytes + size
         if self.refusing_new or 2 * pending > self.room_bytes:
-            raise StoreFull(DISK_NEARLY_FULL)
+            raise StoreFull("the disk is nearly full; no new jobs are taken until there is room")
         self.changelog.pending_bytes = pending
 
     def _join(self, taken: Job | Stub, new: NewJob, watcher: Session | None) -> Job:
-        if new.on_conflict is OnConflict.REFUSE:
+        if new.on_conflict is model.OnConflict.REFUSE:
             raise NotUnique(f"a live job of queue {new.queue!r} has this key")
         if isinstance(taken, Stub):
             job = new_job(new, taken.id, taken.run_at)
@@ -281,10 +267,11 @@ class Broker(Parts):
 
     def flush(self, now: Millis) -> None:
         """Forget every job, queue, schedule and count; those who wait go on waiting."""
-        self.schedules.clear()
+        for part in (self.schedules, self.backlog, self.leases, self.dispatch, self.lifecycle):
+            part.clear()
         self.purges.flush(now)
 
-    def put_schedule(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
+    def put_schedule(self, schedule: model.Schedule, now: Millis, *, fire_now: bool) -> None:
         """Make jobs by this rule from now on, in place of one with the same id."""
         self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
 
@@ -302,7 +289,7 @@ class Broker(Parts):
         self.room_bytes -= 2 * self.changelog.pending_bytes
         return self.changelog.drain()
 
-    def recall(self, query: JobQuery, by: Recaller) -> None:
+    def recall(self, query: model.JobQuery, by: Recaller) -> None:
         """Ask the store for jobs; `by` is handed them in a later turn."""
         self.backlog.wants.recall(query, by)
 

@@ -53,25 +53,13 @@ class Changelog:
 
     def has_changes(self) -> bool:
         """Whether `drain` would hand over anything."""
-        return bool(
-            self.dirty
-            or self.settings
-            or self.schedules
-            or self.flushed
-            or self.emptied
-            or self.gone
-            or self.ended
-        )
+        jobs = self.dirty or self.emptied or self.gone or self.ended
+        return bool(jobs or self.settings or self.schedules or self.flushed)
 
     def drain(self) -> Changes:
         """Everything that changed since the last drain, collapsed; it must be committed."""
         changes = Changes(
-            flushed=self.flushed,
-            emptied_tails=self.emptied,
-            spared=self.spared,
-            gone_held=self.gone,
-            ended=self.ended,
-            totals=self.totals,
+            self.totals, self.flushed, self.emptied, self.spared, self.gone, self.ended
         )
         jobs = self._jobs
         added, updated = changes.added, changes.updated

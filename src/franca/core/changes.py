@@ -42,17 +42,17 @@ class Changes(Struct, gc=False):
     `spared`: what becomes of these is said one by one.
     """
 
+    totals: Totals = field(default_factory=Totals)
     flushed: bool = False
     emptied_tails: list[str] = field(default_factory=list)
     spared: list[JobId] = field(default_factory=list)
+    gone_held: list[Job] = field(default_factory=list)
+    ended: list[Job] = field(default_factory=list)
     added: list[Job] = field(default_factory=list)
     updated: list[Job] = field(default_factory=list)
     moved: list[Job] = field(default_factory=list)
-    gone_held: list[Job] = field(default_factory=list)
     gone_tail: list[Job] = field(default_factory=list)
-    ended: list[Job] = field(default_factory=list)
     queues_saved: list[QueueSetting] = field(default_factory=list)
     queues_gone: list[str] = field(default_factory=list)
     schedules_saved: list[Schedule] = field(default_factory=list)
     schedules_gone: list[str] = field(default_factory=list)
-    totals: Totals = field(default_factory=Totals)

@@ -106,12 +106,11 @@ class Index:
         found = self.by_name.get(name)
         return None if isinstance(found, SameName) else found
 
-    def named(self, name: str) -> list[Job]:
-        """Every job in memory that goes by this public name, oldest first. They may be many."""
-        return list(self.all_named(name))
-
     def all_named(self, name: str) -> Iterable[Job]:
-        """The same, to be looked at before anything changes."""
+        """Every job in memory that goes by this public name, oldest first. They may be many.
+
+        They are to be looked at before anything changes.
+        """
         found = self.by_name.get(name)
         if found is None:
             return ()
@@ -163,12 +162,9 @@ class Index:
     def said_before(self, new: NewJob) -> Job | Stub | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""
         for job in self.last_named(new.name):
-            if (
-                job.attempts == 0
-                and job.state in (READY, WAITING)
-                and (job.away or len(job.body) == len(new.body))
-                and _is_said_by(job, new)
-            ):
+            is_unrun = job.attempts == 0 and job.state in (READY, WAITING)
+            is_as_long = job.away or len(job.body) == len(new.body)
+            if is_unrun and is_as_long and _is_said_by(job, new):
                 return job
         stub = self.recent.get(new.name)
         return stub if stub is not None and _is_said_by(stub, new) else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from random import Random
 
+from franca.core import model
 from franca.core.backlog import Backlog
 from franca.core.changelog import DEAD, LEASED
 from franca.core.dispatch import DEMAND_TICK_MS, Dispatch
@@ -15,17 +16,7 @@ from franca.core.errors import NotHeld, TooMuch
 from franca.core.events import LeaseLost
 from franca.core.index import READY, WAITING
 from franca.core.leases import Leases
-from franca.core.model import (
-    HISTORY_RESULT_BYTES,
-    KEPT_MS,
-    NEVER,
-    Failure,
-    Job,
-    JobId,
-    Millis,
-    Outcome,
-    State,
-)
+from franca.core.model import KEPT_MS, NEVER, Failure, Job, JobId, Millis, Outcome, State
 from franca.core.queues import Queue
 from franca.core.reasons import FAILURES, NO_FAILURE, RELEASED, REPLACED, note_attempt
 from franca.core.retry import delay_ms
@@ -334,7 +325,7 @@ class Lifecycle(Part):
                 self._changelog.ended.append(job)
                 if len(result) > SMALL_RESULT_BYTES:
                     # Whoever waits for it is told all of it; only the history is still to come.
-                    job.result = result[:HISTORY_RESULT_BYTES]
+                    job.result = result[: model.HISTORY_RESULT_BYTES]
                     self._changelog.pending_bytes += len(job.result)
         else:
             self._volatile.remove(job)

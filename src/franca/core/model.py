@@ -347,8 +347,12 @@ class Schedule(Struct, gc=False):
     next_at: Millis = NEVER
 
 
-class QueueCount(Struct, gc=False):
-    """How many jobs of one queue are where; WAITING is split by whether it ever failed."""
+class TailCount(Struct, gc=False):
+    """How many jobs in the tail of one queue are where; WAITING is split by whether it ever failed.
+
+    `first` is the (priority, place) of the first ready one, `levels` are the ready ones by their
+    priority, `kept_dead` the dead ones that are kept for good.
+    """
 
     queue: str
     scheduled: int = 0
@@ -356,13 +360,6 @@ class QueueCount(Struct, gc=False):
     ready: int = 0
     leased: int = 0
     dead: int = 0
-
-
-class TailCount(QueueCount, gc=False):
-    """The same of the jobs in the tail, and the (priority, place) of its first ready one.
-
-    `levels` are the ready ones by their priority, `kept_dead` the dead ones that are kept for good.
-    """
 
     first: tuple[int, int] | None = None
     levels: dict[int, int] = {}

@@ -45,7 +45,7 @@ class Parts:
         parts = shared, self.backlog, self.leases, self.dispatch
         self.lifecycle = Lifecycle(*parts, rng)
         self.sessions = Sessions(shared, self.leases, self.dispatch, self.lifecycle)
-        self.purges = Purges(*parts, self.lifecycle)
+        self.purges = Purges(shared)
         self.parts: tuple[object, ...] = (self, *vars(shared).values(), *parts, self.lifecycle)
         self.parts += (self.backlog.wants, self.schedules, self.sessions, self.purges)
         self._bind_records()
@@ -58,7 +58,6 @@ class Parts:
         self.keys = index.keys
         self.keyed = index.keyed
         self.sole = index.sole
-        self.named = index.named
         self.ids_named = index.ids_named
         self.first_named = index.first_named
         self.last_named = index.last_named
@@ -66,14 +65,12 @@ class Parts:
         self.running_as = index.running_as
         self.returned_as = index.returned_as
         self.queues = self.queue_list.by_name
-        self.counts = self.queue_list.counts
         self.list_queue = self.queue_list.list_all
         self.waiting = backlog.waiting
         self.wants = wants.all
         self.has_wants = wants.has_any
         self.take_wants = wants.take
         self.want_again = wants.put_back
-        self.resolve = wants.resolve
         self.page_of = wants.page_of
         self.supplied_waiting = backlog.take_waiting
         self.is_behind = self.changelog.is_behind

@@ -10,11 +10,8 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 
-from franca.core.backlog import Backlog
-from franca.core.dispatch import Dispatch
 from franca.core.index import READY
-from franca.core.leases import Leases
-from franca.core.lifecycle import CANCELLED, Lifecycle
+from franca.core.lifecycle import CANCELLED
 from franca.core.model import NEVER, Failure, Job, JobId, Millis, Shelf
 from franca.core.shared import Part, Shared
 from franca.core.stubs import Stub, unseen
@@ -27,22 +24,11 @@ FREED_AT_ONCE = 5_000
 class Purges(Part):
     """What is left to be told of jobs that ended together, and to be freed (`_freed_later`)."""
 
-    def __init__(
-        self,
-        shared: Shared,
-        backlog: Backlog,
-        leases: Leases,
-        dispatch: Dispatch,
-        lifecycle: Lifecycle,
-    ) -> None:
+    def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self._unreported: deque[tuple[Job, Failure]] = deque()
         self._unreported_stubs: deque[tuple[Iterator[Stub], Failure]] = deque()
         self._freed_later: list[Job | Stub] = []
-        self._backlog = backlog
-        self._leases = leases
-        self._dispatch = dispatch
-        self._lifecycle = lifecycle
 
     # -- queues ---------------------------------------------------------------------------
 
@@ -128,13 +114,9 @@ class Purges(Part):
     # -- everything -----------------------------------------------------------------------
 
     def flush(self, now: Millis) -> None:
-        """Forget every job, queue and count; those who wait go on waiting."""
+        """Forget every job, queue and count that the records have; those who wait go on waiting."""
         self._end_everything(Failure("Cancelled", "everything was flushed"), now)
         self._changelog.flush()
-        self._backlog.clear()
-        self._leases.clear()
-        self._dispatch.clear()
-        self._lifecycle.clear()
         self._locks.clear()
         self._volatile.bytes = 0
         totals = self._totals

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from franca.core.changelog import Changelog
 from franca.core.changes import QueueSetting
 from franca.core.errors import TooMuch
 from franca.core.keys import Keys
 from franca.core.limits import Limits
-from franca.core.model import NEVER, Demand, Job, Millis, QueueCount
+from franca.core.model import NEVER, Demand, Job, Millis
 from franca.core.stubs import Stub
 from franca.core.window import Window, Windows
 
@@ -18,7 +19,6 @@ QUEUE_BYTES = 2_400
 """What a queue takes in memory beside its name, roughly."""
 QUEUES_OWN = 4
 """The part of what queues may take that is theirs, however many keys there are."""
-TOO_MANY_QUEUES = "there are too many queues; try again when some are empty"
 CHECKS = 500
 CHECKS_MAX = 5_000
 """Queues that are checked in one tick for being idle: more where there are many."""
@@ -32,6 +32,7 @@ def queue_bytes(name: str) -> int:
     return QUEUE_BYTES + (len(name) if name.isascii() else 4 * len(name))
 
 
+@dataclass(slots=True, eq=False, repr=False, kw_only=True)
 class Queue(Window):
     """One queue: its window, its counts, and the demands that wait for its jobs.
 
@@ -46,47 +47,24 @@ class Queue(Window):
     `asked` is set while a demand found jobs in the backlog alone.
     """
 
-    __slots__ = (
-        "asked",
-        "checked",
-        "dead",
-        "idle_since",
-        "leased",
-        "light_sleepers",
-        "line",
-        "listed",
-        "name",
-        "paused",
-        "paused_until",
-        "ranks",
-        "retrying",
-        "scheduled",
-        "servers",
-        "sleepers",
-        "supplying",
-        "woken",
-    )
-
-    def __init__(self, name: str, windows: Windows | None = None) -> None:
-        super().__init__(windows)
-        self.name = name
-        self.listed = False
-        self.checked = False
-        self.idle_since: Millis = NEVER
-        self.paused = False
-        self.paused_until: Millis = NEVER
-        self.asked = False
-        self.supplying = False
-        self.leased = 0
-        self.scheduled = 0
-        self.retrying = 0
-        self.dead = 0
-        self.servers = 0
-        self.woken = 0
-        self.line: OrderedDict[Demand, None] = OrderedDict()
-        self.ranks: dict[int, OrderedDict[Demand, None]] | None = None
-        self.sleepers: OrderedDict[Demand, None] = OrderedDict()
-        self.light_sleepers: dict[Demand, None] = {}
+    name: str
+    listed: bool = False
+    checked: bool = False
+    idle_since: Millis = NEVER
+    paused: bool = False
+    paused_until: Millis = NEVER
+    asked: bool = False
+    supplying: bool = False
+    leased: int = 0
+    scheduled: int = 0
+    retrying: int = 0
+    dead: int = 0
+    servers: int = 0
+    woken: int = 0
+    line: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
+    ranks: dict[int, OrderedDict[Demand, None]] | None = None
+    sleepers: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
+    light_sleepers: dict[Demand, None] = field(default_factory=dict)
 
     def add_demand(self, demand: Demand) -> None:
         """Let a demand wait behind all others of its rank; higher ranks are met first."""
@@ -138,14 +116,8 @@ class Queue(Window):
 
     def is_idle(self) -> bool:
         """Whether it has no jobs, no workers, nobody who waits for it, and no settings."""
-        return not (
-            self.live
-            or self.dead
-            or self.paused
-            or self.servers
-            or self.woken
-            or self.has_demands()
-        )
+        in_use = self.live or self.dead or self.paused or self.servers or self.woken
+        return not (in_use or self.has_demands())
 
     def clear(self) -> None:
         """Forget all jobs and settings; demands go on waiting."""
@@ -199,7 +171,7 @@ class Queues:
         """The queue of that name; one that nobody pushed to yet is not listed."""
         queue = self.by_name.get(name)
         if queue is None:
-            queue = self.by_name[name] = Queue(name, self.windows)
+            queue = self.by_name[name] = Queue(name=name, windows=self.windows)
             self.bytes += queue_bytes(name)
         return queue
 
@@ -212,7 +184,7 @@ class Queues:
         if self.bytes >= self.bytes_max:
             for name in names:
                 if name not in self.by_name:
-                    raise TooMuch(TOO_MANY_QUEUES)
+                    raise TooMuch("there are too many queues; try again when some are empty")
 
     def share_room(self) -> None:
         """Queues beyond a quarter of what they may take share the room of keys with these."""
@@ -266,11 +238,3 @@ class Queues:
             queue.checked = queue.listed
             if queue.listed:
                 self._checked.append(queue)
-
-    def counts(self) -> list[QueueCount]:
-        """How many jobs each queue has, by where they are."""
-        return [
-            QueueCount(q.name, q.scheduled, q.retrying, q.ready, q.leased, q.dead)
-            for q in self.by_name.values()
-            if q.listed
-        ]

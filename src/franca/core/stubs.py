@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from msgspec import Struct
 
 from franca.core.model import NEVER, Job, JobId, Millis, Policy, State
@@ -25,6 +27,9 @@ class Stub(Struct, gc=False):
     priority: int = 0
 
 
+_fields_of = attrgetter(*Stub.__struct_fields__)
+
+
 def needs_stub(job: Job) -> bool:
     """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
     return job.state <= State.READY and bool(job.key or (job.name and not job.attempts))
@@ -32,19 +37,7 @@ def needs_stub(job: Job) -> bool:
 
 def stub_of(job: Job) -> Stub:
     """What is remembered of a job in the tail."""
-    return Stub(
-        job.id,
-        job.queue,
-        job.kind,
-        job.digest,
-        job.run_at,
-        job.state,
-        job.name,
-        job.key,
-        job.attempts,
-        job.failures,
-        job.priority,
-    )
+    return Stub(*_fields_of(job))
 
 
 def unseen(known: Stub) -> Job:

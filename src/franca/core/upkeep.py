@@ -123,14 +123,11 @@ class Upkeep:
     def next_wake(self) -> Millis | None:
         """The moment by which `tick` should be called again, or None."""
         broker = self._broker
-        broker.dispatch.set_timers()
-        broker.leases.set_timers()
-        wakes = [
-            broker.dispatch.demand_ends.next_at(),
-            broker.dispatch.pause_ends.next_at(),
-            broker.leases.ends.next_at(),
-            broker.lifecycle.start_ends.next_at(),
-        ]
+        dispatch, leases = broker.dispatch, broker.leases
+        dispatch.set_timers()
+        leases.set_timers()
+        wakes = [dispatch.demand_ends.next_at(), dispatch.pause_ends.next_at()]
+        wakes += [leases.ends.next_at(), broker.lifecycle.start_ends.next_at()]
         moments = [broker.waiting.next_at()]
         if not broker.refusing_new:
             moments.append(broker.schedules.next_at())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from dataclasses import dataclass, field
 
 from franca.core.model import Job
 
@@ -20,28 +21,25 @@ EMPTY_LEVELS = 16
 priorities come and go, and to make a level anew for each job would cost more than to pass it."""
 
 
+@dataclass(slots=True, eq=False)
 class Hole:
     """What is left in a window where a job was taken out of the middle."""
 
-    __slots__ = ("place",)
-
-    def __init__(self, place: int) -> None:
-        self.place = place
+    place: int
 
 
 Level = deque[Job | Hole]
 """Ready jobs of one priority in order of their places. Neither end of it is a hole."""
 
 
+@dataclass(slots=True, eq=False)
 class Windows:
     """What the windows of all queues hold together."""
 
-    __slots__ = ("bytes_held",)
-
-    def __init__(self) -> None:
-        self.bytes_held = 0
+    bytes_held: int = 0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Window:
     """Ready jobs of one queue by priority, and what is known of those in the tail.
 
@@ -51,32 +49,17 @@ class Window:
     next one is at its end, where it is taken away at no cost.
     """
 
-    __slots__ = (
-        "_holes",
-        "_levels",
-        "_order",
-        "_tail_first",
-        "bytes_held",
-        "mark",
-        "size",
-        "tail",
-        "tail_levels",
-        "uncut",
-        "windows",
-    )
-
-    def __init__(self, windows: Windows | None = None) -> None:
-        self.windows = windows or Windows()
-        self.size = 0
-        self.bytes_held = 0
-        self.uncut = 0
-        self.tail = 0
-        self.tail_levels: dict[int, int] = {}
-        self.mark: Key | None = None
-        self._tail_first: int | None = None
-        self._levels: dict[int, Level] = {}
-        self._holes: dict[int, int] = {}
-        self._order: list[int] = []
+    windows: Windows = field(default_factory=Windows)
+    size: int = 0
+    bytes_held: int = 0
+    uncut: int = 0
+    tail: int = 0
+    tail_levels: dict[int, int] = field(default_factory=dict)
+    mark: Key | None = None
+    _tail_first: int | None = None
+    _levels: dict[int, Level] = field(default_factory=dict)
+    _holes: dict[int, int] = field(default_factory=dict)
+    _order: list[int] = field(default_factory=list)
 
     @property
     def ready(self) -> int:
@@ -302,12 +285,8 @@ class Window:
 
     def take_all(self) -> list[Job]:
         """Empty the window and forget the tail; returns what was in the window."""
-        jobs = [
-            job
-            for negated in reversed(self._order)
-            for job in self._levels[-negated]
-            if isinstance(job, Job)
-        ]
+        levels = (self._levels[-negated] for negated in reversed(self._order))
+        jobs = [job for level in levels for job in level if isinstance(job, Job)]
         self.forget_all()
         return jobs
 

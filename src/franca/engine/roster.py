@@ -70,10 +70,6 @@ class Roster:
                 link.full = False
             self._unfinished[link] = None
 
-    def received(self, link: Link, data: bytes) -> None:
-        """Bytes came from a peer; they are acted on in the next turn. None: it sends no more."""
-        self.inputs.append((link, data))
-
     # -- links that are gone ------------------------------------------------------------------
 
     def leave(self, link: Link, undelivered: bool, *, is_done: bool) -> None:

@@ -52,10 +52,8 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
         raise ValueError(f"{held} and {tail} jobs were written, {there}")
     books.held_rows, books.tail_rows = held, tail
     books.body_bytes = _body_bytes(db)
-    for piece_id, count, size in db.execute(
-        "SELECT id, count, length(jobs) FROM ended ORDER BY id"
-    ):
-        books.learn_ended(piece_id, count, size)
+    for piece in db.execute("SELECT id, count, length(jobs) FROM ended ORDER BY id"):
+        books.learn_ended(*piece)
     return Snapshot(
         totals=totals,
         held=[job for job in jobs if job.id not in books.gone],

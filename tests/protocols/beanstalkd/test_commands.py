@@ -224,7 +224,7 @@ def test_a_peer_that_sends_no_more_is_answered_and_then_hung_up_on(
     assert [client.reply() for _ in range(3)] == ["TIMED_OUT", "USING default", "NOT_FOUND"]
     assert client.is_hung_up
     late = world.connect()
-    late.world.engine.received(late.link, b"reserve\r\nreserve\r\nput 1 0 1")
+    late.world.engine.inputs.append((late.link, b"reserve\r\nreserve\r\nput 1 0 1"))
     late.send(b"")
     assert [late.reply() for _ in range(2)] == ["TIMED_OUT", "TIMED_OUT"]
     assert late.is_hung_up

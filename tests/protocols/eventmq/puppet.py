@@ -1,16 +1,23 @@
 """A world with one broker, its engine and EventMQ peers, in which time is a number."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Self
 
 from franca.core.limits import Limits
 from franca.core.model import Millis
 from franca.protocols.conversation import Peer
+from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.service import EventmqService
 from franca.protocols.eventmq.settings import EventmqSettings
 from franca.store.memory import MemoryStore
 from tests.protocols.world import START, AnyPuppet, AnyWorld
 from tests.support import eventmq as e
+
+
+def written(frames: Sequence[bytes]) -> bytes:
+    """A whole message, as the server writes it."""
+    return b"".join(zmtp.pieces(b"", frames))
 
 
 class Puppet(AnyPuppet, e.EventMQ):

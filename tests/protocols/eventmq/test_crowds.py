@@ -65,7 +65,7 @@ def test_ready_while_more_is_asked_for_takes_no_second_share(world: World) -> No
     requests(world, 400)
     second = world.worker(slots=200)
     world.engine.close_link(first.link, world.now, undelivered=False)
-    world.engine.received(second.link, READY * 60)
+    world.engine.inputs.append((second.link, READY * 60))
     before = len(second.link.out)
     world.engine.turn(world.now)
     assert len(second.link.out) - before <= 2 * workers.ASKED_AT_ONCE

@@ -11,7 +11,7 @@ from franca.core.names import raw_of, text_of
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.texts import Unfit, read_queues, terms_of
 from franca.protocols.eventmq.zmtp import SKIPPED_BYTES_MAX
-from tests.protocols.eventmq.puppet import Puppet, World
+from tests.protocols.eventmq.puppet import Puppet, World, written
 from tests.support.eventmq import VERSION, message
 
 COMMANDS = [
@@ -49,7 +49,7 @@ def test_no_sequence_of_messages_breaks_it(said: list[list[bytes]], wait: int) -
     world = World()
     peer, other = world.peer(), world.worker(slots=3)
     for frames in said:
-        peer.send(zmtp.message(frames))
+        peer.send(written(frames))
     world.pass_time(wait, other, step=1_000)
     peer.hang_up()
     assert world.peer().ask("STATUS")
@@ -84,7 +84,7 @@ def test_no_damaged_dialogue_breaks_it(door: str) -> None:
     rng = Random(5)
     whole = zmtp.GREETING + zmtp.ready(b"DEALER" if door == "eventmq" else b"SUB", b"me")
     for part in ([b"", VERSION, b"INFORM", b"i", b"", b"worker"], [b"", VERSION, b"READY", b"i"]):
-        whole += zmtp.message(part)
+        whole += written(part)
     world = World()
     for _ in range(300):
         damaged = bytearray(whole)
@@ -151,7 +151,7 @@ def test_commands_have_their_share_of_a_turn_too(world: World, door: str) -> Non
     end = zmtp.last(b"i")
     ping = zmtp.command(b"PING", b"\0\0x")
     for data, pings in ((ping * 1_000, 1_000), ((begun + ping * 50 + end) * 20, 1_000)):
-        world.engine.received(peer.link, data)
+        world.engine.inputs.append((peer.link, data))
         said = [len(peer.link.out) for _ in world.turns()]
         assert max(said) <= 64
         assert len(said) >= 16

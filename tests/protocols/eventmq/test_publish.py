@@ -4,7 +4,7 @@ import pytest
 
 from franca.core.limits import Limits
 from franca.protocols.eventmq import topics, zmtp
-from tests.protocols.eventmq.puppet import World
+from tests.protocols.eventmq.puppet import World, written
 from tests.support.eventmq import message
 
 
@@ -33,9 +33,9 @@ def test_several_topics_of_one_subscriber_bring_a_message_once(world: World) -> 
 
 def test_a_subscription_that_is_cancelled_is_over_when_all_its_twins_are(world: World) -> None:
     subscriber, publisher = world.subscriber(b"a", b"a"), world.peer()
-    subscriber.send(zmtp.message([b"\x00a"]))
+    subscriber.send(written([b"\x00a"]))
     publisher.say("PUBLISH", "a", "1")
-    subscriber.send(zmtp.message([b"\x00a"]) + zmtp.message([b"\x00never"]))
+    subscriber.send(written([b"\x00a"]) + written([b"\x00never"]))
     publisher.say("PUBLISH", "a", "2")
     assert subscriber.heard() == [[b"a", b"1"]]
 
@@ -82,7 +82,7 @@ def test_too_many_or_too_long_topics_are_too_much(monkeypatch: pytest.MonkeyPatc
 
 def test_a_subscribers_other_messages_mean_nothing(world: World) -> None:
     subscriber = world.subscriber(b"a")
-    subscriber.send(zmtp.message([b"\x02what", b"else"]) + zmtp.message([b""]))
+    subscriber.send(written([b"\x02what", b"else"]) + written([b""]))
     assert not subscriber.is_hung_up
 
 
@@ -100,7 +100,7 @@ def test_all_subscriptions_together_are_bounded_and_freed() -> None:
     assert world.service.topics.bytes <= 1_000
     two = world.subscriber(b"d")
     assert (two.is_hung_up, one.is_hung_up) == (True, False)
-    one.send(zmtp.message([b"\x00a"]))
+    one.send(written([b"\x00a"]))
     assert not world.subscriber(b"d").is_hung_up
 
 
@@ -133,7 +133,7 @@ def test_a_turn_tells_so_much_and_the_next_goes_on(monkeypatch: pytest.MonkeyPat
     publishers = [world.peer() for _ in range(3)]
     for number, publisher in enumerate(publishers):
         data = published(*((b"%d" % number, b"%d" % message) for message in range(20)))
-        world.engine.received(publisher.link, data)
+        world.engine.inputs.append((publisher.link, data))
     told = [sum(bool(s.link.out) for s in subscribers) for _ in world.turns()]
     assert (max(told), world.engine.unhandled) == (10, 0)
     assert len(told) >= 3 * 20 * 30 // 10
@@ -151,7 +151,7 @@ def test_what_one_subscriber_is_told_in_one_turn_is_bounded_and_nothing_is_lost(
     subscriber = world.subscriber(b"")
     publishers = [world.peer() for _ in range(20)]
     for publisher in publishers:
-        world.engine.received(publisher.link, published(*[(b"t", b"x" * 20_000)] * 5))
+        world.engine.inputs.append((publisher.link, published(*[(b"t", b"x" * 20_000)] * 5)))
     while world.engine.has_input():
         world.engine.turn(world.now)
         assert unsent(world) <= 100_000
@@ -174,7 +174,7 @@ def test_what_a_publisher_said_before_it_left_is_told(monkeypatch: pytest.Monkey
     world = World()
     subscribers = [world.subscriber(b"") for _ in range(9)]
     publisher = world.peer()
-    world.engine.received(publisher.link, published(*((b"t", b"%d" % n) for n in range(15))))
+    world.engine.inputs.append((publisher.link, published(*((b"t", b"%d" % n) for n in range(15)))))
     publisher.hang_up()
     assert publisher.is_hung_up
     assert [len(s.heard()) for s in subscribers] == [15] * 9

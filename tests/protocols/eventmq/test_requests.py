@@ -9,8 +9,7 @@ from franca.core.model import Policy
 from franca.core.names import text_of
 from franca.protocols.bodies import BYTES
 from franca.protocols.eventmq import jobs as intake
-from franca.protocols.eventmq import zmtp
-from tests.protocols.eventmq.puppet import Puppet, World
+from tests.protocols.eventmq.puppet import Puppet, World, written
 from tests.support.eventmq import VERSION, Given, call, message
 
 # -- the usual way ---------------------------------------------------------------------------------
@@ -178,7 +177,7 @@ def test_jobs_go_out_as_they_came_even_in_one_piece(world: World) -> None:
 def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> None:
     worker, client = world.worker(slots=1), world.peer()
     request = [b"", VERSION, b"REQUEST", b"id", b"default", b"reply-requested", b"x"]
-    client.send(zmtp.message([b"\x00route", b"r2", *request]))
+    client.send(written([b"\x00route", b"r2", *request]))
     worker.done(worker.take())
     begun, ended = client.heard()
     assert begun[:3] == ended[:3] == [b"\x00route", b"r2", b""]
@@ -188,7 +187,7 @@ def test_an_envelope_of_sockets_in_between_is_on_every_answer(world: World) -> N
 def test_a_delimiter_too_many_is_an_envelope_too(world: World) -> None:
     world.worker(slots=1)
     client = world.peer("REQ")
-    client.send(zmtp.message([b"", b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x"]))
+    client.send(written([b"", b"", VERSION, b"REQUEST", b"id", b"default", b"", b"x"]))
     (reply,) = client.heard()
     assert reply[:3] == [b"", b"", VERSION]
 
@@ -223,7 +222,7 @@ def test_a_delimiter_too_many_is_an_envelope_too(world: World) -> None:
 def test_what_cannot_be_taken_is_counted_and_the_dialogue_goes_on(frames: list[bytes]) -> None:
     world = World(limits=Limits(body_bytes_max=100))
     client = world.peer()
-    client.send(zmtp.message(frames))
+    client.send(written(frames))
     assert (world.service.refused, len(world.engine.notices), world.jobs()) == (1, 1, [])
     client.request(b"good")
     assert len(world.jobs()) == 1

@@ -5,7 +5,7 @@ import pytest
 from franca.core.limits import Limits
 from franca.core.model import State
 from franca.protocols.eventmq import conversation, zmtp
-from tests.protocols.eventmq.puppet import Puppet, World
+from tests.protocols.eventmq.puppet import Puppet, World, written
 from tests.support.eventmq import VERSION, call, message
 
 
@@ -71,7 +71,7 @@ def test_what_is_for_a_client_without_an_identity_ends_with_its_connection(world
 def test_an_envelope_comes_back_after_a_restart_too(world: World) -> None:
     client = world.peer(identity=b"router")
     request = [b"inner", b"", VERSION, b"REQUEST", b"id", b"default", b"reply-requested", b"x"]
-    client.send(zmtp.message(request))
+    client.send(written(request))
     world = world.restarted(world.now + 1)
     client, worker = world.peer(identity=b"router"), world.worker(slots=1)
     worker.done(worker.take())

@@ -74,7 +74,7 @@ def test_no_more_of_them_are_on_their_way_at_once_than_may_be_unsent(world: Worl
     ask(client)
     for job in worker.given():
         reply = message(b"REPLY", b"i", b"x" * SIZE, job.msgid)
-        world.engine.received(worker.link, reply)
+        world.engine.inputs.append((worker.link, reply))
     for _ in world.turns():
         assert sum(map(len, client.link.out)) <= world.limits.output_soft_bytes + 2 * SIZE
     world.run()

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from franca.core.errors import WireError
 from franca.protocols.eventmq import zmtp
 from franca.protocols.eventmq.zmtp import Command, FrameReader, Message, Signature, Truncated
+from tests.protocols.eventmq.puppet import written
 
 MAX = 1 << 20
 
@@ -42,7 +43,7 @@ def test_ready_names_the_socket_and_its_identity() -> None:
 
 
 def test_short_and_long_frames() -> None:
-    assert zmtp.message([b"", b"a", b"bc"]) == b"\x01\x00\x01\x01a\x00\x02bc"
+    assert written([b"", b"a", b"bc"]) == b"\x01\x00\x01\x01a\x00\x02bc"
     assert zmtp.more(b"x" * 255)[:2] == b"\x01\xff"
     assert zmtp.more(b"x" * 256)[:9] == b"\x03\x00\x00\x00\x00\x00\x00\x01\x00"
     assert zmtp.last(b"x" * 256)[:9] == b"\x02\x00\x00\x00\x00\x00\x00\x01\x00"
@@ -66,14 +67,14 @@ MESSAGES = [
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7, 256, 65_536])
 def test_bytes_in_pieces_of_any_size_are_the_same_messages(step: int) -> None:
-    data = b"".join(map(zmtp.message, MESSAGES))
+    data = b"".join(map(written, MESSAGES))
     frames = FrameReader(MAX)
     assert (cut(frames, data, step), len(frames)) == (MESSAGES, 0)
 
 
 def test_a_message_split_at_every_offset_is_one_message() -> None:
     message = [b"", b"eMQP/1.0", b"x" * 300, b"end"]
-    data = zmtp.message(message)
+    data = written(message)
     for at in range(len(data) + 1):
         frames = FrameReader(MAX)
         assert cut(frames, data[:at]) + cut(frames, data[at:]) == [message]
@@ -84,7 +85,7 @@ def test_a_message_split_at_every_offset_is_one_message() -> None:
     st.lists(st.integers(1, 400), max_size=20),
 )
 def test_whatever_is_written_is_read(messages: list[list[bytes]], cuts: list[int]) -> None:
-    data = b"".join(map(zmtp.message, messages))
+    data = b"".join(map(written, messages))
     frames = FrameReader(MAX)
     found: list[Message] = []
     for size in cuts:
@@ -140,7 +141,7 @@ def test_what_is_heard_at_the_limit_is_the_same_however_the_bytes_are_cut(size: 
     """A short frame behind those that make just as much as may be is taken, a long one left out."""
     most = 200_000
     large, end = b"x" * (most - 5), b"y" * size
-    data = zmtp.message([b"REPLY", large, end]) + zmtp.message([b"next"])
+    data = written([b"REPLY", large, end]) + written([b"next"])
     taken = [b"REPLY", large, end] if size <= 255 else Truncated([b"REPLY", large, b""], {2: size})
     behind = len(data) - size
     for cuts in ([], [10], [9 + most], [behind], [behind - 8], [len(data) - 10], [20, behind]):
@@ -154,7 +155,7 @@ def test_what_is_heard_at_the_limit_is_the_same_however_the_bytes_are_cut(size: 
 def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
     frames = FrameReader(1 << 24)
     body = b"x" * (1 << 23)
-    data = zmtp.message([body])
+    data = written([body])
     assert cut(frames, data, 1_000) == [[body]]  # minutes if each piece copied the rest
 
 
@@ -163,7 +164,7 @@ def test_a_large_frame_in_small_pieces_costs_no_more_than_its_size() -> None:
 def test_a_frame_too_large_is_left_out_and_what_follows_is_read(step: int, more: bool) -> None:
     frames = FrameReader(1_000)
     large = zmtp.more(b"x" * 1_001) if more else zmtp.last(b"x" * 1_001)
-    data = zmtp.more(b"a") + large + (zmtp.last(b"b") if more else b"") + zmtp.message([b"next"])
+    data = zmtp.more(b"a") + large + (zmtp.last(b"b") if more else b"") + written([b"next"])
     found: list[Message] = []
     for at in range(0, len(data), step):
         found += cut(frames, data[at : at + step])
@@ -175,12 +176,12 @@ def test_a_frame_too_large_is_left_out_and_what_follows_is_read(step: int, more:
 def test_a_frame_that_makes_its_message_too_large_is_left_out_too() -> None:
     frames = FrameReader(100_000)
     frame = b"x" * 70_000
-    data = zmtp.message([frame, frame, b"end"])
+    data = written([frame, frame, b"end"])
     assert cut(frames, data, 10_000) == [Truncated([frame, b"", b"end"], {1: 70_000})]
 
 
 def test_nothing_of_a_message_is_kept_once_it_was_read(frames: FrameReader) -> None:
-    assert (cut(frames, zmtp.message([b"x" * 200_000])), frames._data) == ([[b"x" * 200_000]], b"")
+    assert (cut(frames, written([b"x" * 200_000])), frames._data) == ([[b"x" * 200_000]], b"")
 
 
 # -- the greeting ------------------------------------------------------------------------------------
@@ -188,7 +189,7 @@ def test_nothing_of_a_message_is_kept_once_it_was_read(frames: FrameReader) -> N
 
 def test_a_greeting_is_read_in_pieces_and_what_follows_it_is_kept() -> None:
     reader = FrameReader(MAX, greeted=False)
-    data = zmtp.GREETING + zmtp.message([b"rest"])
+    data = zmtp.GREETING + written([b"rest"])
     for at in range(9):
         assert cut(reader, data[at : at + 1]) == []
     assert (cut(reader, data[9:10]), cut(reader, data[10:40])) == ([Signature()], [])

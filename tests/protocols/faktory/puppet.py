@@ -48,7 +48,7 @@ class Puppet(AnyPuppet, Commands):
 
     def begin(self, *lines: str | bytes, turns: int = 1) -> None:
         """Say these, and let the server act for so many turns only."""
-        self.world.engine.received(self.link, in_bytes(*lines))
+        self.world.engine.inputs.append((self.link, in_bytes(*lines)))
         for _ in range(turns):
             self.world.engine.turn(self.world.now)
 

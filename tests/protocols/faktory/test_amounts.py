@@ -63,7 +63,7 @@ def test_who_fetches_large_jobs_in_one_breath_is_given_a_share_in_a_turn() -> No
     for number in range(20):
         assert client.push(f"jid-{number:04}", "x" * 60_000) == OK
     for ending in (b"", b"TRA"):
-        world.engine.received(client.link, b"FETCH\r\n" * 10 + ending)
+        world.engine.inputs.append((client.link, b"FETCH\r\n" * 10 + ending))
         heard = 0
         while heard < 10:
             turn_until(client)
@@ -170,7 +170,7 @@ def crowded() -> tuple[World, Puppet, Puppet, bytes]:
     client, other = world.client(), world.client()
     line = slow_push("jid-0002", 400_000)
     client.begin(slow_push("jid-0001", 400_000))
-    world.engine.received(other.link, line[:280_000])
+    world.engine.inputs.append((other.link, line[:280_000]))
     world.engine.turn(world.now)
     assert (other.conversation.holding, client.link.out) == (True, [])
     return world, client, other, line[280_000:] + b"\r\n"

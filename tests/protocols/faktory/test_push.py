@@ -208,7 +208,7 @@ def test_very_many_jobs_are_taken_in_over_several_turns_and_answered_once(world:
     flooder, other = world.client(), world.client()
     jobs = [job(f"jid-{i:05}", i) for i in range(1_999)] + [job("short")]
     data = push_many_line(jobs).encode()
-    world.engine.received(flooder.link, data[:50])
+    world.engine.inputs.append((flooder.link, data[:50]))
     flooder.begin(data[50:], "TRACK x", turns=2)
     assert world.broker.totals.pushed == 500
     assert other.push("jid-other") == OK
@@ -224,7 +224,7 @@ def test_very_many_jobs_are_all_pushed_though_the_client_is_gone(
     world: World, client: Puppet, tail: bytes
 ) -> None:
     client.begin(push_many_line(job(f"jid-{i:05}", i) for i in range(2_000)), turns=0)
-    world.engine.received(client.link, tail)
+    world.engine.inputs.append((client.link, tail))
     client.begin()
     client.hang_up()
     assert world.broker.totals.pushed == 2_000

@@ -105,12 +105,12 @@ def test_nor_one_from_which_an_operator_took_it(world: World, wid: str) -> None:
     one, two = world.client(wid), world.client()
     one.push("jid-0001")
     one.fetch()
-    world.broker.kill(world.broker.named("jid-0001")[0], world.now)
+    world.broker.kill(next(iter(world.broker.index.all_named("jid-0001"))), world.now)
     world.run()
     assert one.call(mutate_line("requeue", "dead")) == OK
     two.fetch_job()
     assert (one.ack("jid-0001"), states(world)) == (OK, [State.LEASED])
-    world.broker.retry(world.broker.named("jid-0001")[0], world.now)
+    world.broker.retry(next(iter(world.broker.index.all_named("jid-0001"))), world.now)
     one.fetch_job()
     assert (two.ack("jid-0001"), states(world)) == (OK, [State.LEASED])
     assert (one.ack("jid-0001"), states(world)) == (OK, [])
@@ -121,7 +121,7 @@ def test_what_is_known_of_earlier_holders_outlives_the_server(world: World) -> N
     lost(world, one)
     fetch_again(world, two)
     world.remember(seed=2)
-    job = world.broker.named("jid-0001")[0]
+    job = next(iter(world.broker.index.all_named("jid-0001")))
     assert held_by(world.broker, one.conversation.holder, "jid-0001") is None
     assert held_by(world.broker, two.conversation.holder, "jid-0001") is job
     assert held_by(world.broker, "link of another run", "jid-0001") is job
@@ -141,7 +141,7 @@ def test_a_stale_word_of_an_earlier_holder_changes_nothing(world: World) -> None
     fetch_again(world, new)
     assert (old.ack("jid-0001"), old.fail("jid-0001")) == (OK, NOT_FOUND)
     assert states(world) == [State.LEASED]
-    assert world.broker.named("jid-0001")[0].holder == "w2"
+    assert next(iter(world.broker.index.all_named("jid-0001"))).holder == "w2"
 
 
 @pytest.mark.parametrize(("later_s", "state"), [(0, State.WAITING), (50, State.READY)])

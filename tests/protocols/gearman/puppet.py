@@ -74,7 +74,7 @@ class Puppet(AnyPuppet, Commands):
 
     def begin(self, data: bytes, turns: int = 1) -> None:
         """Send this, and let the server act for so many turns only."""
-        self.world.engine.received(self.link, data)
+        self.world.engine.inputs.append((self.link, data))
         for _ in range(turns):
             self.world.engine.turn(self.world.now)
 

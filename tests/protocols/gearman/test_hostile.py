@@ -119,7 +119,7 @@ def test_four_gigabytes_that_are_announced_take_no_memory(world: World) -> None:
 def test_a_large_packet_that_comes_in_drops_is_looked_at_once(world: World, peer: Puppet) -> None:
     data = request(Type.ECHO_REQ, b"x" * 300_000)
     for at in range(0, len(data), 100):
-        world.engine.received(peer.link, data[at : at + 100])
+        world.engine.inputs.append((peer.link, data[at : at + 100]))
     with patch.object(PacketReader, "_wait", autospec=True, side_effect=PacketReader._wait) as wait:
         world.run()
     assert peer.take() == res(Type.ECHO_RES, b"x" * 300_000)

@@ -25,7 +25,7 @@ def said_in_a_turn(world: World, *peers: Puppet) -> list[bytes]:
 def test_a_list_is_cut_by_its_bytes_too(world: World, words: str) -> None:
     world.worker(*(f"{n:01000}" for n in range(300)))
     admin = world.connect()
-    world.engine.received(admin.link, words.encode() + b"\n")
+    world.engine.inputs.append((admin.link, words.encode() + b"\n"))
     [first] = said_in_a_turn(world, admin)
     assert BYTES_A_TURN <= len(first) < BYTES_A_TURN + LINE_BYTES_MAX + 2_000
     world.run()
@@ -36,7 +36,7 @@ def test_a_list_waits_for_its_reader(world: World) -> None:
     for number in range(3 * PIECES_A_TURN):
         world.broker.queue(f"f{number}")
     admin = world.connect()
-    world.engine.received(admin.link, b"status\n")
+    world.engine.inputs.append((admin.link, b"status\n"))
     said_in_a_turn(world, admin)
     world.engine.hold_back(admin.link)
     admin.send(b"version\n")
@@ -55,7 +55,7 @@ def test_a_line_that_is_not_very_long_is_not_cut(world: World) -> None:
     assert worker.grab_handle() == handle
     admins = [world.connect() for _ in range(20)]
     for admin in admins:
-        world.engine.received(admin.link, b"workers\n")
+        world.engine.inputs.append((admin.link, b"workers\n"))
     for said in said_in_a_turn(world, *admins):
         assert said.endswith(b"\n")
         assert said

@@ -57,7 +57,7 @@ def test_what_others_submit_while_a_drop_is_under_way_is_kept() -> None:
     client.submit_many(9)
     world.turn((client, client.message(p.DROP_FUNC, str8("f"), b"drop")))
     job = packed("f", "new", at=NOW_S + 9)
-    world.engine.received(other.link, other.message(p.SUBMIT_JOB, job, b"subm"))
+    world.engine.inputs.append((other.link, other.message(p.SUBMIT_JOB, job, b"subm")))
     world.run()
     assert (client.words(), [job.name for job in world.jobs()]) == ([p.SUCCESS], ["new"])
 

@@ -181,12 +181,12 @@ def test_a_long_listing_is_made_in_slices_and_others_are_served_in_between() -> 
     world = full_world()
     client, other = world.peer(), world.peer()
     engine = world.engine
-    engine.received(client.link, client.message(p.STATUS, b"", b"stat"))
-    engine.received(client.link, client.message(p.PING, b"", b"ping"))
+    engine.inputs.append((client.link, client.message(p.STATUS, b"", b"stat")))
+    engine.inputs.append((client.link, client.message(p.PING, b"", b"ping")))
     spans: list[float] = []
     while not client.link.out and len(spans) < 100:
         world.listen()
-        engine.received(other.link, other.message(p.PING, b"", b"mine"))
+        engine.inputs.append((other.link, other.message(p.PING, b"", b"mine")))
         began = time.thread_time()
         engine.turn(world.now)
         spans.append(time.thread_time() - began)
@@ -266,7 +266,7 @@ def test_all_dumps_under_way_together_hold_no_more_than_one_frame() -> None:
 def test_a_load_of_large_jobs_is_taken_in_by_bytes_too(world: World, client: Puppet) -> None:
     jobs = [packed("f", f"n{number}", bytes(300_000)) for number in range(20)]
     args = listed(jobs)
-    world.engine.received(client.link, client.message(p.LOAD, args, b"load"))
+    world.engine.inputs.append((client.link, client.message(p.LOAD, args, b"load")))
     turns = 0
     while not client.link.out and turns < 100:
         world.engine.turn(world.now)
@@ -318,7 +318,7 @@ def test_jobs_are_written_in_json_a_little_in_each_tick(monkeypatch: pytest.Monk
     exact.conversation.follows_document = True
     client.submit_many(20, b"\1" * 50_000)
     for worker in workers[1:]:
-        world.engine.received(worker.link, grabs(worker)[:100])
+        world.engine.inputs.append((worker.link, grabs(worker)[:100]))
     before = world.broker.leases.count
     world.engine.turn(world.now)
     assert world.broker.leases.count - before <= 2, "a job takes six times its bytes"

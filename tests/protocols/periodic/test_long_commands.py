@@ -17,7 +17,7 @@ FUNCS = 3_000
 
 def ask_all(world: World, clients: list[Puppet], command: int, args: bytes = b"") -> None:
     for client in clients:
-        world.engine.received(client.link, client.message(command, args, b"long"))
+        world.engine.inputs.append((client.link, client.message(command, args, b"long")))
 
 
 @pytest.fixture

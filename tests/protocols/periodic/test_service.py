@@ -11,6 +11,7 @@ from franca.protocols.periodic.settings import Listening
 from tests.protocols.periodic.puppet import NOW_S, Puppet, World
 from tests.support import periodic as p
 from tests.support.periodic import BIN, packed, str8
+from tests.support.queue_counts import queue_counts
 
 SMALL = Limits(window_jobs=4, supply_jobs=2)
 
@@ -32,7 +33,9 @@ def test_status_counts_every_job_from_where_every_tool_counts_it() -> None:
         "later": [0, 9, 0, 0, NOW_S + 10],
         "strangers": [0, 1, 0, 0, NOW_S],
     }
-    counts = {c.queue: c.scheduled + c.retrying + c.ready + c.leased for c in world.broker.counts()}
+    counts = {
+        c.queue: c.scheduled + c.retrying + c.ready + c.leased for c in queue_counts(world.broker)
+    }
     assert counts == {func: row[1] for func, row in status.items() if func != "idle"}
 
 

@@ -83,7 +83,7 @@ class Call(Struct, gc=False):
     callable: str
 
 
-_NO_MORE: Final[Mapping[str, object]] = {"kwargs": {}, "class_args": [], "class_kwargs": {}}
+NO_MORE: Final[Mapping[str, object]] = {"kwargs": {}, "class_args": [], "class_kwargs": {}}
 _PLACE: Final = b"\0"
 """Where arguments will stand; nothing else that is written as JSON has such a byte."""
 _decode_call = msgspec.json.Decoder(tuple[str, Call]).decode
@@ -198,12 +198,8 @@ class Intake:
     def _new_job(self, frames: list[bytes], terms: Terms, client: Address | None) -> NewJob:
         """The job that a REQUEST's frames stand for. `Unfit` where there can be none."""
         msgid, queue_frame, headers, body = frames[3:7]
-        if (
-            len(msgid) > self._id_max
-            or len(queue_frame) > self._name_max
-            or len(body) > self._body_max
-            or len(headers) > HEADERS_BYTES_MAX
-        ):
+        long_names = len(msgid) > self._id_max or len(queue_frame) > self._name_max
+        if long_names or len(body) > self._body_max or len(headers) > HEADERS_BYTES_MAX:
             raise Unfit(
                 f"a request has at most {self._body_max} bytes, its id {self._id_max}, its "
                 f"queue {self._name_max}, its headers {HEADERS_BYTES_MAX}; this one has "
@@ -310,7 +306,7 @@ _usual_middle = lru_cache(CACHED)(_middle_of)
 def _request_of_foreign_job(job: Job) -> list[bytes]:
     """A job of another protocol, as the call that its kind and arguments stand for."""
     path, _, name = job.kind.rpartition(".")
-    call = {"callable": name, "path": path or name, "args": Raw(_PLACE), **_NO_MORE}
+    call = {"callable": name, "path": path or name, "args": Raw(_PLACE), **NO_MORE}
     before, _, behind = _encode(["run", call]).partition(_PLACE)
     body = [before, *json_args(job.media, job.body), behind]
     middle = more(raw_of(job.queue)) + more(terms_of_job(job).forwarded)

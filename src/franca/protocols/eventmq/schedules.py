@@ -8,7 +8,7 @@ that no worker has named makes its jobs in `default` until one does.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from hashlib import sha1
 from typing import Final
 
@@ -16,7 +16,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused, StoreFull, TooMuch
 from franca.core.model import Millis, Schedule
 from franca.core.schedules import check_moments, size_of
-from franca.protocols.eventmq.jobs import ORIGIN, Intake, intended_queue
+from franca.protocols.eventmq.jobs import NO_MORE, ORIGIN, Intake, intended_queue
 from franca.protocols.eventmq.texts import Unfit, is_set, number_in, number_of, read_headers
 
 FRAMES_OF_DOCUMENT: Final = 7
@@ -34,14 +34,7 @@ _SECONDS_MAX: Final = 100 * 365 * 86_400
 _CRON_CHARS_MAX: Final = 256
 _CALL_BYTES_MAX: Final = 64 * 1024
 """Longer calls, which cannot be read when they are cut off here, are known by all their bytes."""
-_CALL: Final[Mapping[str, object]] = {
-    "args": [],
-    "kwargs": {},
-    "class_args": [],
-    "class_kwargs": {},
-    "path": None,
-    "callable": None,
-}
+_CALL: Final = {"args": [], **NO_MORE, "path": None, "callable": None}
 """What a rule is known by, and what each is by default."""
 
 

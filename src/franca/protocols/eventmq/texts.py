@@ -44,13 +44,7 @@ QUEUES_MAX: Final = 1_024
 NESTING_MAX: Final = 8
 _TERMS_MAX: Final = 1_000
 _OF_RULES: Final = {"run_count", "run-count", "interval", "timezone"}
-_KNOWN: Final = _OF_RULES | {
-    "reply-requested",
-    "retry-count",
-    "timeout",
-    "guarantee",
-    "nohaste",
-}
+_KNOWN: Final = _OF_RULES | {"reply-requested", "retry-count", "timeout", "guarantee", "nohaste"}
 _NO: Final = ("false", "0", "no", "off", "none", "null")
 REPLY_REQUESTED: Final = "reply-requested"
 _WORDS_MAX: Final = 2 * QUEUES_MAX

@@ -166,12 +166,8 @@ def _settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> No
     if result in TIMED_OUT or len(msgid) > MSGID_BYTES_MAX or failure_in(result, 0) is not None:
         return
     for job in known_as(broker, msgid, broker.returned_as):
-        if (
-            job.state in (State.READY, State.WAITING)
-            and job.attempts
-            and job.holder.startswith(HOLDERS)
-            and not _has_failed(job)
-        ):
+        was_run = job.attempts and job.holder.startswith(HOLDERS) and not _has_failed(job)
+        if was_run and job.state in (State.READY, State.WAITING):
             try:
                 broker.finish_late(job, job.holder, stored_result(job, result), now)
             except Refused:

@@ -138,13 +138,8 @@ class Intake:
         is_plain = job.custom is UNSET and job.failure is UNSET
         extra = b"" if is_plain else self._set_apart(job, checked)
         most = self._name_chars
-        if (
-            args[0] != _BRACKET
-            or not JID_BYTES_MIN <= len(jid) <= most
-            or not 0 < len(kind) <= most
-            or "\0" in jid
-            or "\0" in kind
-        ):
+        sizes_fit = JID_BYTES_MIN <= len(jid) <= most and 0 < len(kind) <= most
+        if args[0] != _BRACKET or not sizes_fit or "\0" in jid or "\0" in kind:
             self._check(job)
         if job.retry is None and job.reserve_for is None:
             job.retry, job.reserve_for = RETRY_DEFAULT, RESERVE_S_DEFAULT

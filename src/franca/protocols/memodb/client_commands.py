@@ -179,12 +179,9 @@ class Clients:
             return
         request, _ = next(iter(asked.values()))
         job = request.job
-        if (
-            job is not None
-            and job.state is READY
-            and now - request.asked_at >= self._service.settings.start_ms
-            and not self._broker.serves(job.queue)
-        ):
+        if job is None or now - request.asked_at < self._service.settings.start_ms:
+            return
+        if job.state is READY and not self._broker.serves(job.queue):
             self._conversation.link.close()
 
     def hang_up(self, now: Millis) -> None:

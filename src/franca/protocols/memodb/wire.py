@@ -165,8 +165,10 @@ class MessageReader(Inbox):
             if start <= have and not (self._unix and data[self._at] != MESSAGE):
                 end = start + length_at(data, start - LENGTH_BYTES)[0]
                 if end <= have and end - start <= self._size_max:
-                    self.has_input = end < have
-                    self._data, self._at = (data, end) if end < have else (b"", 0)
+                    if end < have:
+                        self._at, self.has_input = end, True
+                    else:
+                        self._data, self._at, self.has_input = b"", 0, False
                     return self._message(data[start:end])
             data = b""
         if self._put_back is not None:
@@ -194,12 +196,12 @@ class MessageReader(Inbox):
         at = WORD
         if parts is None and data and data[0] >= ID_BIT:
             # Nearly all are such; to find out by how they begin saves 3 % of a request.
-            end = _RESULT_END
-            if self._header is not None and data.startswith(self._job_start, at):
-                end = at + len(self._job_start)
+            end = at + len(self._job_start)
+            if self._header is not None and data[at:end] == self._job_start:
                 rest, size, last = data[end:], len(data) - end, self._header
                 return Message(JOB, data[:at], data, at, end, rest, size, True, b"", last)
-            if len(data) >= end and data.startswith(USUAL_RESULT, at):
+            end = _RESULT_END
+            if data[at : end - ID_BYTES] == USUAL_RESULT and len(data) >= end:
                 worker_id, size = data[end - ID_BYTES : end], len(data) - end
                 return Message(RESULT, data[:at], data, at, end, data[end:], size, True, worker_id)
         if len(data) < WORD or data[0] < ID_BIT:

@@ -12,7 +12,7 @@ Whatever else it says is out of step and answered DISCONNECT, upon which it begi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -63,8 +63,10 @@ class Worker:
     stack: bytes
     ready: bytes
     started_at: Millis
-    seen_at: Millis
-    head: bytes
+    cost: int
+    seen_at: Millis = field(init=False)
+    head: bytes = field(init=False)
+    wanted: tuple[str, ...] = field(init=False)
     said: bytes = b""
     said_bytes: int = 0
     doing: int = PARKED
@@ -72,11 +74,14 @@ class Worker:
     job: Job | None = None
     lost_job: JobId = 0
     until: Millis = NEVER
-    wanted: tuple[str, ...] = ()
     leaving: bool = False
     durable: bool = False
-    cost: int = 0
     answer: int = 0
+
+    def __post_init__(self) -> None:
+        self.seen_at = self.started_at
+        self.head = cbor.of_bytes(self.id)
+        self.wanted = self.services
 
 
 class Workers:
@@ -109,19 +114,8 @@ class Workers:
         session = self._open_session(worker_id, services, connection_workers, now)
         if session is None:
             return None
-        worker = Worker(
-            worker_id,
-            services,
-            session,
-            connection_workers,
-            message.stack,
-            ready,
-            now,
-            now,
-            cbor.of_bytes(worker_id),
-            wanted=services,
-            cost=cost,
-        )
+        stack = message.stack
+        worker = Worker(worker_id, services, session, connection_workers, stack, ready, now, cost)
         self.by_id[worker_id] = worker
         self.bytes += cost
         connection_workers.bytes += cost

@@ -31,6 +31,11 @@ class Handshake:
     `is_undecided` while what the peer sends and is given has yet to tell.
     """
 
+    __slots__ = (
+        "_alarm", "_connection", "_is_unwelcomed", "_listening", "_unconfirmed", "confirms",
+        "is_undecided", "link",
+    )  # fmt: skip
+
     def __init__(self, connection: PeriodicConversation) -> None:
         self.is_undecided = False
         self.confirms = False

@@ -39,6 +39,8 @@ class Run(Struct, gc=False, eq=False):
 class Runs:
     """The runs of one connection."""
 
+    __slots__ = ("_broker", "_connection", "_held_max", "by_grab", "copies", "held")
+
     def __init__(self, connection: PeriodicConversation) -> None:
         self.copies = Share(connection.service.copies, COPIES_FREE)
         self._connection = connection

@@ -93,6 +93,8 @@ def _read_identity(payload: bytes) -> tuple[bytes, bytes]:
 class Frames(ABC):
     """Cuts frames. `need` is how many bytes the next one takes, as far as is known."""
 
+    __slots__ = ("_size_max", "need")
+
     def __init__(self, size_max: int) -> None:
         self._size_max = size_max
         self.need = 1
@@ -100,6 +102,11 @@ class Frames(ABC):
     @abstractmethod
     def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
+
+    def sole(self, data: bytes) -> Message | None:
+        """The message that came whole and alone, as nearly always; None if it may be otherwise."""
+        message = self.cut(data, 0)
+        return message if message is not None and message.end == len(data) else None
 
     def _await_head(self, magic: bytes, size: int) -> None:
         """Need the rest of a head. A wrong magic word is refused at the first wrong byte."""
@@ -117,6 +124,8 @@ class Frames(ABC):
 class CrcFrames(Frames):
     """Today's frames: magic, size, CRC, then an id of four bytes, a command, arguments."""
 
+    __slots__ = ()
+
     def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
         have = len(data) - start
@@ -131,10 +140,6 @@ class CrcFrames(Frames):
             return None
         body = start + 12
         end = body + size
-        if size < LARGE_PIECE and isinstance(data, bytes):
-            payload = data[body:end]  # a small copy is made in less time than a view
-            if crc32(payload) == crc and size >= 5:
-                return Message(payload[:4], payload[4], payload[5:], end)
         if crc32(memoryview(data)[body:end]) != crc:
             raise WireError("wrong-crc", "a frame's CRC does not fit")
         if size < 5:
@@ -143,9 +148,22 @@ class CrcFrames(Frames):
             bytes(data[body : body + 4]), data[body + 4], bytes(data[body + 5 : end]), end
         )
 
+    def sole(self, data: bytes) -> Message | None:
+        """The message that came whole and alone, as nearly always; None if it may be otherwise."""
+        have = len(data)
+        if 17 <= have < LARGE_PIECE:
+            magic, size, crc = _CRC_HEAD.unpack_from(data)
+            payload = data[12:]  # a small copy is made in less time than a view
+            fits = magic == REQUEST and size == have - 12 <= self._size_max
+            if fits and crc32(payload) == crc:
+                return Message(payload[:4], payload[4], payload[5:], have)
+        return None
+
 
 class PlainFrames(Frames):
     """The frames before them, without a CRC."""
+
+    __slots__ = ()
 
     def cut(self, data: bytes | memoryview, start: int) -> Message | None:
         """The message that begins at `start`; None, and `need` is set, until it is whole."""
@@ -259,6 +277,8 @@ class FrameReader:
     What is not whole, or not yet asked for, is kept in `_part` until there is as much as `_need`.
     """
 
+    __slots__ = ("_at", "_data", "_need", "_part", "frames", "has_input")
+
     def __init__(self) -> None:
         self.frames: Frames | None = None
         self.has_input = False
@@ -287,10 +307,10 @@ class FrameReader:
         """The next message; None until more bytes come."""
         frames = self.frames
         if data:
-            if frames is not None and not (self.has_input or self._part):
-                message = frames.cut(data, 0)
-                if message is not None and message.end == len(data):
-                    return message  # it came alone, as nearly always
+            if not (self.has_input or self._part) and frames is not None:
+                message = frames.sole(data)
+                if message is not None:
+                    return message
             self.feed(data)
             if not self.has_input:
                 return None

@@ -64,6 +64,12 @@ LONG_BYTES: Final = 8 * 1024
 class Worker:
     """The worker's part of a connection: any peer may be a worker."""
 
+    __slots__ = (
+        "_asleep", "_demand", "_grabs", "_is_at_limit", "_is_full", "_offered", "_owed", "_pause",
+        "_paused_until", "_queues", "broker", "connection", "funcs", "link", "quiet", "runs",
+        "service",
+    )  # fmt: skip
+
     def __init__(self, connection: PeriodicConversation) -> None:
         self.connection = connection
         self.link = connection.link
