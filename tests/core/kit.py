@@ -8,11 +8,11 @@ from franca.core import model as core
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished, Granted
 from franca.core.limits import Limits
-from franca.core.model import Choice, Demand, Job, JobQuery, Millis, NewJob, Policy, Session, State
+from franca.core.model import Choice, Demand, Job, JobQuery, NewJob, Policy, Session, State
 from tests.sim.disk import Disk, settle, write_out
 from tests.support.queue_counts import QueueCount, queue_counts
 
-T: Millis = 1_000_000_000
+T: int = 1_000_000_000
 """When every test begins. Zero would mean never."""
 MINUTE = 60_000
 SMALL: dict[str, int] = {"window_jobs": 4, "supply_jobs": 2}
@@ -31,7 +31,7 @@ class Bench:
     # -- jobs -------------------------------------------------------------------------------
 
     def submit(
-        self, queue: str = "q", now: Millis = T, watcher: Session | None = None, **fields: Any
+        self, queue: str = "q", now: int = T, watcher: Session | None = None, **fields: Any
     ) -> Job:
         """One job; fields of its policy and of the job itself are named alike."""
         policy = {name: fields.pop(name) for name in Policy.__struct_fields__ if name in fields}
@@ -40,9 +40,7 @@ class Bench:
             setattr(new, name, value)
         return self.broker.submit(new, now, watcher)
 
-    def submit_many(
-        self, count: int, queue: str = "q", now: Millis = T, **fields: Any
-    ) -> list[Job]:
+    def submit_many(self, count: int, queue: str = "q", now: int = T, **fields: Any) -> list[Job]:
         """Several, one after the other."""
         return [self.submit(queue, now, **fields) for _ in range(count)]
 
@@ -88,7 +86,7 @@ class Bench:
         }
         ways[how]()
 
-    def ask(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Event | None:
+    def ask(self, session: Session, *queues: str, now: int = T, **fields: Any) -> Event | None:
         """What a demand is answered at once."""
         return self.broker.demand(Demand(session, queues or ("q",), **fields), now)
 
@@ -99,13 +97,13 @@ class Bench:
             assert self.ask(session, *queues, only_wake=True, **fields) is None
         return sessions
 
-    def take(self, session: Session, *queues: str, now: Millis = T, **fields: Any) -> Job:
+    def take(self, session: Session, *queues: str, now: int = T, **fields: Any) -> Job:
         """A job that must be there."""
         answer = self.ask(session, *queues, now=now, **fields)
         assert isinstance(answer, Granted), answer
         return answer.job
 
-    def take_all(self, *queues: str, now: Millis = T, choice: Choice = Choice.LISTED) -> list[Job]:
+    def take_all(self, *queues: str, now: int = T, choice: Choice = Choice.LISTED) -> list[Job]:
         """Run every job there is, in the order in which they are given, the tail too."""
         session = self.worker()
         found: list[Job] = []
@@ -121,19 +119,19 @@ class Bench:
 
     # -- the store, events, counts ------------------------------------------------------------
 
-    def write(self, now: Millis = T) -> None:
+    def write(self, now: int = T) -> None:
         """Tell the disk everything, answer every want, and compare."""
         settle(self.broker, self.disk, now)
         self.disk.verify(self.broker)
 
-    def ripen(self, now: Millis) -> None:
+    def ripen(self, now: int) -> None:
         """Let everything fall due that is due by `now`, in memory and in the tail."""
         count = -1
         while count != (count := sum(c.scheduled + c.retrying for c in queue_counts(self.broker))):
             self.broker.tick(now)
             self.write(now)
 
-    def crash(self, now: Millis = T) -> None:
+    def crash(self, now: int = T) -> None:
         """A new broker that remembers what the disk was told."""
         self.broker = Broker(self.limits, Random(1))
         self.broker.restore_at(self.disk.snapshot(), now)
@@ -143,7 +141,7 @@ class Bench:
         self.write()
         self.crash()
 
-    def recall(self, now: Millis = T, **query: Any) -> list[Job]:
+    def recall(self, now: int = T, **query: Any) -> list[Job]:
         """Jobs from wherever they lie, to be acted on before anything else is written."""
         found = _Found()
         self.broker.recall(JobQuery(**query), found)
@@ -180,7 +178,7 @@ class Bench:
 class _Found:
     jobs: list[Job] | None = None
 
-    def recalled(self, query: JobQuery, jobs: list[Job], now: Millis) -> None:
+    def recalled(self, query: JobQuery, jobs: list[Job], now: int) -> None:
         self.jobs = jobs
 
 

@@ -1,17 +1,66 @@
 """Planted bugs, each of which the model must catch. A proof that misses one of them has no teeth."""
 
+from functools import partial
 from typing import Any
 
 from franca.core.model import OnConflict, State
-from tests.prove.mutants import Change, Function, before, returning, with_arguments, with_result
+from tests.prove import mutants
+from tests.prove.mutants import Function, around, before, by, returning, with_arguments, with_result
 from tests.sim.mutants import MUTANTS as OF_WORLDS
-from tests.sim.mutants import all_bound, around
+from tests.sim.mutants import all_bound
+
+_DISPATCH = "core.dispatch:Dispatch"
+_LIFECYCLE = "core.lifecycle:Lifecycle"
+
+MUTANTS: mutants.Changes = {
+    "lose-a-job-at-the-cut": OF_WORLDS["a-job-is-lost-at-the-cut"],
+    "deliver-from-a-paused-queue": OF_WORLDS["a-paused-queue-gives-jobs"],
+    "only-one-watcher-hears-the-end": OF_WORLDS["only-the-first-hears-the-end"],
+    "the-tail-is-forgotten-at-a-restart": OF_WORLDS["the-tail-is-forgotten-at-a-restart"],
+}
+bug = partial(mutants.bug, of=MUTANTS)
+
+bug("a-failed-run-does-not-give-way", f"{_LIFECYCLE}.gives_way", returning)(False)
+bug("a-pause-has-no-end", f"{_DISPATCH}.end_pauses", returning)(None)
+bug("bound-leases-survive-a-restart", "core.broker:Broker.restore_at", before)(all_bound(False))
 
 
+@bug("no-fence", f"{_LIFECYCLE}.finish", with_arguments)
+def _believe_anybody(self: Any, job: Any, holder: str, *rest: Any) -> tuple[Any, ...]:
+    return self, job, job.holder, *rest
+
+
+@bug("due-too-early", "core.waiting:Waiting.due", with_arguments)
+def _early(self: Any, now: int, most: int) -> tuple[Any, ...]:
+    return self, now + 50, most
+
+
+@bug("a-changed-priority-is-not-written", "tests.sim.disk:life_values", with_result)
+def _without_the_priority(values: Any) -> Any:
+    return values[1:]
+
+
+@bug("no-job-keeps-its-place", f"{_DISPATCH}.enqueue", before)
+def _forget_its_place(self: Any, job: Any, *_: Any) -> None:
+    job.place = 0
+
+
+@bug("a-stored-job-overtakes-those-in-the-tail", "core.window:Window.belongs_to_tail", around)
+def _only_volatile_ones(belongs_to_tail: Function, self: Any, job: Any) -> Any:
+    return not job.policy.durable and belongs_to_tail(self, job)
+
+
+@bug("what-only-memory-has-overtakes-more-urgent-ones", "core.window:Window.best_priority", by)
+def _priority_of_the_first(self: Any) -> Any:
+    return None if (first := self.first()) is None else first.priority
+
+
+@bug("tail-not-counted-down", "core.backlog:Backlog.remove", before)
 def _count_it_twice(self: Any, job: Any, queue: Any) -> None:
     queue.tail += job.state is State.READY
 
 
+@bug("a-retried-job-keeps-its-place", f"{_DISPATCH}.enqueue", around)
 def _keep_its_place(enqueue: Function, self: Any, job: Any, queue: Any, now: int) -> None:
     if job.place:
         self.offer(job, queue, now)
@@ -19,6 +68,7 @@ def _keep_its_place(enqueue: Function, self: Any, job: Any, queue: Any, now: int
         enqueue(self, job, queue, now)
 
 
+@bug("a-lost-lease-is-still-listed", "core.leases:Leases.end", around)
 def _list_a_lost_lease(end: Function, self: Any, job: Any) -> None:
     session = self.holders.get(job.holder) if job.bound else None
     end(self, job)
@@ -26,6 +76,7 @@ def _list_a_lost_lease(end: Function, self: Any, job: Any) -> None:
         session.leases[job.id] = job
 
 
+@bug("a-second-lease-keeps-the-first-timer", "core.leases:Leases.grant", around)
 def _keep_the_first_timer(grant: Function, self: Any, job: Any, *rest: Any) -> None:
     until = job.until
     grant(self, job, *rest)
@@ -33,28 +84,33 @@ def _keep_the_first_timer(grant: Function, self: Any, job: Any, *rest: Any) -> N
         job.until = until
 
 
+@bug("a-second-change-is-collapsed-away", "core.changelog:Changelog.drain", with_result)
 def _collapse(changes: Any) -> Any:
     changes.updated = [job for job in changes.updated if job.state is not State.READY]
     return changes
 
 
+@bug("an-emptied-tail-spares-nobody", "core.changelog:Changelog.drain", with_result)
 def _spare_nobody(changes: Any) -> Any:
     changes.spared = []
     return changes
 
 
+@bug("join-across-queues", "core.broker:Broker.submit", before)
 def _join_elsewhere(self: Any, new: Any, *_: Any, **__: Any) -> None:
     elsewhere = [queue for (queue, key), _ in self.keys.items() if key == new.key]
     if elsewhere and new.on_conflict is OnConflict.JOIN:
         new.queue = elsewhere[0]
 
 
+@bug("the-mark-hides-the-first-of-the-tail", "core.backlog:Backlog.restore", before)
 def _hide_the_first(self: Any, snapshot: Any) -> None:
     for count in snapshot.tail:
         if count.first is not None:
             count.first = (count.first[0], count.first[1] + 1)
 
 
+@bug("a-wake-up-is-lost", f"{_DISPATCH}.wake", around)
 def _lose_a_wake_up(wake: Function, self: Any, queue: Any) -> None:
     if not queue.line:
         queue.woken += 1
@@ -62,6 +118,7 @@ def _lose_a_wake_up(wake: Function, self: Any, queue: Any) -> None:
         queue.woken -= 1
 
 
+@bug("a-job-that-runs-is-leased-once-more", "core.broker:Broker.lease", before)
 def _make_it_ready_again(self: Any, job: Any, session: Any, now: int) -> None:
     if job.state is State.LEASED:
         self.lifecycle.take_out(job, now)
@@ -69,62 +126,8 @@ def _make_it_ready_again(self: Any, job: Any, session: Any, now: int) -> None:
         self.dispatch.offer(job, self.queue(job.queue), now)
 
 
+@bug("the-dead-that-are-kept-are-not-counted", f"{_LIFECYCLE}.bury", around)
 def _miscount_the_dead(bury: Function, self: Any, *arguments: Any) -> None:
     kept = self._backlog.kept_dead
     bury(self, *arguments)
     self._backlog.kept_dead = kept
-
-
-_DISPATCH = "core.dispatch:Dispatch"
-_LIFECYCLE = "core.lifecycle:Lifecycle"
-
-MUTANTS: dict[str, Change] = {
-    "lose-a-job-at-the-cut": OF_WORLDS["a-job-is-lost-at-the-cut"],
-    "no-fence": {
-        f"{_LIFECYCLE}.finish": with_arguments(
-            lambda self, job, holder, *rest: (self, job, job.holder, *rest)
-        )
-    },
-    "tail-not-counted-down": {"core.backlog:Backlog.remove": before(_count_it_twice)},
-    "deliver-from-a-paused-queue": OF_WORLDS["a-paused-queue-gives-jobs"],
-    "a-retried-job-keeps-its-place": {f"{_DISPATCH}.enqueue": around(_keep_its_place)},
-    "a-stored-job-overtakes-those-in-the-tail": {
-        "core.window:Window.belongs_to_tail": lambda real: (
-            lambda self, job: not job.policy.durable and real(self, job)
-        )
-    },
-    "what-only-memory-has-overtakes-more-urgent-ones": {
-        "core.window:Window.best_priority": lambda _: (
-            lambda self: None if (first := self.first()) is None else first.priority
-        )
-    },
-    "a-lost-lease-is-still-listed": {"core.leases:Leases.end": around(_list_a_lost_lease)},
-    "a-second-lease-keeps-the-first-timer": {
-        "core.leases:Leases.grant": around(_keep_the_first_timer)
-    },
-    "only-one-watcher-hears-the-end": OF_WORLDS["only-the-first-hears-the-end"],
-    "a-failed-run-does-not-give-way": {f"{_LIFECYCLE}.gives_way": returning(False)},
-    "due-too-early": {
-        "core.waiting:Waiting.due": with_arguments(lambda self, now, most: (self, now + 50, most))
-    },
-    "a-second-change-is-collapsed-away": {"core.changelog:Changelog.drain": with_result(_collapse)},
-    "join-across-queues": {"core.broker:Broker.submit": before(_join_elsewhere)},
-    "bound-leases-survive-a-restart": {"core.broker:Broker.restore_at": before(all_bound(False))},
-    "the-tail-is-forgotten-at-a-restart": OF_WORLDS["the-tail-is-forgotten-at-a-restart"],
-    "the-mark-hides-the-first-of-the-tail": {
-        "core.backlog:Backlog.restore": before(_hide_the_first)
-    },
-    "an-emptied-tail-spares-nobody": {"core.changelog:Changelog.drain": with_result(_spare_nobody)},
-    "a-wake-up-is-lost": {f"{_DISPATCH}.wake": around(_lose_a_wake_up)},
-    "no-job-keeps-its-place": {
-        f"{_DISPATCH}.enqueue": before(lambda self, job, *_: setattr(job, "place", 0))
-    },
-    "a-job-that-runs-is-leased-once-more": {
-        "core.broker:Broker.lease": before(_make_it_ready_again)
-    },
-    "a-pause-has-no-end": {f"{_DISPATCH}.end_pauses": returning(None)},
-    "the-dead-that-are-kept-are-not-counted": {f"{_LIFECYCLE}.bury": around(_miscount_the_dead)},
-    "a-changed-priority-is-not-written": {
-        "tests.sim.disk:life_values": with_result(lambda values: values[1:])
-    },
-}

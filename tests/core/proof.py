@@ -16,14 +16,9 @@ def run(options: Options) -> Result:
     """So many examples drawn from the seed; of a planted bug, fewer will do."""
     if options.mutant is not None:
         plant(MUTANTS[options.mutant])
-        caught = not _holds(
-            BrokerMachine,
-            max_examples=1_500,
-            stateful_step_count=50,
-            phases=[Phase.generate],
-            derandomize=True,
-            report_multiple_bugs=False,
-        )
+        quick: dict[str, Any] = {"phases": [Phase.generate], "report_multiple_bugs": False}
+        quick |= {"max_examples": 1_500, "stateful_step_count": 50, "derandomize": True}
+        caught = not _holds(BrokerMachine, **quick)
         return Result(not caught, f"mutant={options.mutant} failures={caught:d}")
     examples = options.number("examples", 20_000, short=1_000)
     machine = seed(options.seed)(BrokerMachine)
@@ -32,13 +27,9 @@ def run(options: Options) -> Result:
 
 
 def _holds(machine: type[BrokerMachine], *, print_error: bool = False, **effort: Any) -> bool:
-    common: dict[str, Any] = {
-        "deadline": None,
-        "database": None,
-        "suppress_health_check": list(HealthCheck),
-    }
+    chosen = settings(deadline=None, database=None, suppress_health_check=[*HealthCheck], **effort)
     try:
-        run_state_machine_as_test(machine, settings=settings(**common, **effort))
+        run_state_machine_as_test(machine, settings=chosen)
     except Exception:
         if print_error:
             traceback.print_exc()

@@ -120,7 +120,7 @@ def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None
     assert (bench.broker.backlog.large.bytes, bench.broker.backlog.large.jobs) == (0, {})
 
 
-def test_recalled_jobs_have_tsuccessor_bodies() -> None:
+def test_recalled_jobs_have_their_bodies() -> None:
     bench = Bench(large_bytes=0)
     job = bench.submit(body=LARGE, run_at=T + 9_000)
     bench.write()

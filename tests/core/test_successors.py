@@ -72,7 +72,7 @@ def test_only_the_newest_is_kept(bench: Bench) -> None:
     assert ids(bench.take_all()) == [second.id]
 
 
-def test_an_successor_waits_for_its_own_time_too(bench: Bench) -> None:
+def test_a_successor_waits_for_its_own_time_too(bench: Bench) -> None:
     old, worker = running(bench)
     new = newer(bench, run_at=LATER)
     bench.broker.tick(LATER)
@@ -142,7 +142,7 @@ def test_removing_a_key_ends_the_run_and_what_waits_behind_it(bench: Bench) -> N
     assert not bench.disk.rows
 
 
-def test_an_successor_may_be_cancelled_and_leaves_no_trace(bench: Bench) -> None:
+def test_a_successor_may_be_cancelled_and_leaves_no_trace(bench: Bench) -> None:
     old, worker = running(bench)
     bench.broker.cancel(newer(bench), T)
     assert bench.count().scheduled == 0
@@ -179,7 +179,7 @@ def test_what_waits_behind_runs_is_refused_when_those_that_run_take_all_the_room
         newer(bench)
 
 
-def test_an_successor_that_is_no_larger_than_the_last_is_always_taken() -> None:
+def test_a_successor_that_is_no_larger_than_the_last_is_always_taken() -> None:
     bench = Bench(leased_bytes=2_500)
     running(bench)
     newer(bench, body=b"x" * 200)
@@ -189,7 +189,7 @@ def test_an_successor_that_is_no_larger_than_the_last_is_always_taken() -> None:
     assert bench.count().scheduled == 1
 
 
-def test_successors_count_without_tsuccessor_large_bodies() -> None:
+def test_successors_count_without_their_large_bodies() -> None:
     bench = Bench(large_bytes=0)
     running(bench)
     successor = newer(bench, body=b"x" * 5_000)
@@ -231,7 +231,7 @@ def test_flushing_forgets_successors(bench: Bench) -> None:
     assert not bench.broker.lifecycle.successors.ahead
 
 
-def test_an_successor_with_a_deadline_to_start_has_it_after_the_run_too(bench: Bench) -> None:
+def test_a_successor_with_a_deadline_to_start_has_it_after_the_run_too(bench: Bench) -> None:
     old, worker = running(bench)
     new = newer(bench, start_by=T + 5_000)
     bench.broker.finish(old, worker.holder, b"", T)
@@ -242,7 +242,7 @@ def test_an_successor_with_a_deadline_to_start_has_it_after_the_run_too(bench: B
 # -- over a restart -------------------------------------------------------------------------
 
 
-def test_an_successor_survives_a_crash_and_its_run_does_not(bench: Bench) -> None:
+def test_a_successor_survives_a_crash_and_its_run_does_not(bench: Bench) -> None:
     old, _ = running(bench)
     new = newer(bench)
     bench.restart()
@@ -252,7 +252,7 @@ def test_an_successor_survives_a_crash_and_its_run_does_not(bench: Bench) -> Non
     assert old.id not in bench.broker.jobs
 
 
-def test_an_successor_waits_behind_a_lease_that_outlived_the_server(bench: Bench) -> None:
+def test_a_successor_waits_behind_a_lease_that_outlived_the_server(bench: Bench) -> None:
     old, worker = running(bench, on_hang_up=OnHangUp.KEEP, lease_ms=60_000)
     new = newer(bench)
     bench.restart()
@@ -266,7 +266,7 @@ def test_an_successor_waits_behind_a_lease_that_outlived_the_server(bench: Bench
     assert ids(bench.take_all()) == [new.id]
 
 
-def test_an_successor_of_a_job_that_was_never_durable_runs_after_a_crash(bench: Bench) -> None:
+def test_a_successor_of_a_job_that_was_never_durable_runs_after_a_crash(bench: Bench) -> None:
     running(bench, durable=False)
     new = newer(bench)
     bench.restart()

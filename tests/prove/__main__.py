@@ -39,9 +39,8 @@ def main(argv: list[str]) -> int:
     extra = {flag[2:]: value for flag, value in zip(flags, values, strict=True)}
     with tempfile.TemporaryDirectory(prefix=f"franca-{known.name}-") as scratch:
         home = Path(scratch).resolve()
-        return run_one(
-            known.name, Options(seed, known.mutant, known.short, known.keep, extra, home)
-        )
+        options = Options(seed, known.mutant, known.short, known.keep, extra, home)
+        return run_one(known.name, options)
 
 
 def run_one(name: str, options: Options) -> int:

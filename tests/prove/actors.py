@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from tests.prove import bodies
-from tests.prove.events import Event, Notes, Op
+from tests.prove.events import Event, Op, Out
 from tests.support import peer as said
 from tests.support.peer import Answer, Grant, Offer, Peer
 from tests.support.protocols import PEERS
@@ -21,17 +21,21 @@ _REPORTS: dict[str, Op] = {"fail": "fail", "exception": "fail", "release": "rele
 """What a history calls the words of a report; all others say that the job is done."""
 
 
-class Actor(Notes, ABC):
-    """One peer on one connection after another."""
+class Actor(ABC):
+    """One peer on one connection after another, and what it notes: what it is about to say, and what came of that."""
 
     peer: Peer
     variant = ""
     conn = ""
+    worker = ""
+    """The name under which it holds jobs, where they outlive the connection."""
 
     def __init__(
         self, clock: Callable[[], float], events: list[Event], protocol: str, name: str, rng: Random
     ) -> None:
-        super().__init__(clock, events)
+        self.clock = clock
+        self.events = events
+        self._under_way: dict[int, Event] = {}
         self.protocol = self.peer_rules = protocol
         self.name = name
         self.rng = Random(rng.getrandbits(32))
@@ -56,9 +60,27 @@ class Actor(Notes, ABC):
 
     def note_close(self, last_open: float) -> None:
         """The connection is gone: what was asked and not answered may have happened or not."""
-        self.break_off()
+        for event in list(self._under_way.values()):
+            self.end(event, "maybe")
         now = self.clock()
         self.events.append(Event("close", self.peer_rules, self.conn, t0=last_open, t1=now))
+
+    def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
+        """This is about to be said; it is written down when `end` is told what came of it."""
+        now = self.clock()
+        event = Event(op, self.peer_rules, self.conn, jid, now, now, worker=self.worker, **fields)
+        self._under_way[id(event)] = event
+        return event
+
+    def end(self, event: Event, out: Out = "ok") -> None:
+        """Its answer is here."""
+        self.forget(event)
+        event.t1, event.out = self.clock(), out
+        self.events.append(event)
+
+    def forget(self, event: Event) -> None:
+        """What came of it is no news."""
+        del self._under_way[id(event)]
 
 
 class Submitter(Actor):
@@ -75,7 +97,7 @@ class Submitter(Actor):
         self._doubtful: list[Offer] = []
 
     def new_offer(self, queue: str, **fields: Any) -> Offer:
-        jid = bodies.name_of(self.name, len(self.jids) + 1)
+        jid = f"{self.name}-{len(self.jids) + 1:07}"
         self.jids.append(jid)
         body = bodies.as_json(bodies.args_for(jid, self.rng))
         if self.behaviour.takes_bytes and not self.variant:

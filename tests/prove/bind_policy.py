@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from pathlib import Path
-from typing import NamedTuple
 
 from franca.node.settings import LISTENERS, flag_of
 from tests.prove.harness import Options, Result, until
@@ -29,7 +28,6 @@ _REMEDIES = ("127.0.0.1", "--insecure-bind", "--tls-client-ca")
 _WITH_PASSWORDS = ("faktory",)
 _LOOPBACKS = (HOST, "::1")
 _START_S = 20.0
-_POLL_S = 0.02
 _AT_ONCE = 2
 
 # In which words one may ask for an address that others can reach; `P` is a port.
@@ -56,14 +54,6 @@ class Case:
     arguments: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     asks: bool = False  # once started, it must let nobody in without credentials
-
-
-class Outcome(NamedTuple):
-    """What became of it, and what is wrong with that, if anything."""
-
-    case: Case
-    listens: bool
-    complaint: str
 
 
 def _complaint(case: Case, code: int | None, said: str, *, listens: bool, lets_in: bool) -> str:
@@ -106,7 +96,8 @@ def _cases(home: Path, *, short: bool) -> Iterator[Case]:
         yield Case("a path", name, str(home / f"{name}.sock"), True)
 
 
-def _try(case: Case, number: int, options: Options) -> Outcome:
+def _try(case: Case, number: int, options: Options) -> tuple[bool, str]:
+    """Whether it listens, and what is wrong with that, if anything."""
     port = free_port()
     address = case.address
     if not address.startswith("/"):
@@ -125,14 +116,12 @@ def _try(case: Case, number: int, options: Options) -> Outcome:
     server = options.server(str(number), extra_args=arguments, env=env, by_default=LISTENERS)
     try:
         server.launch()
-        until(
-            lambda: READY in server.log_path.read_bytes() or not server.running, _START_S, _POLL_S
-        )
+        until(lambda: READY in server.log_path.read_bytes() or not server.running, _START_S)
         listens = _answers(address if address.startswith("/") else port)
         lets_in = case.asks and _lets_in(port, tls="--tls-cert" in case.arguments)
         said = server.log_path.read_text(errors="replace")
-        complaint = _complaint(case, server.process.poll(), said, listens=listens, lets_in=lets_in)
-        return Outcome(case, listens, complaint)
+        code = server.process.poll()
+        return listens, _complaint(case, code, said, listens=listens, lets_in=lets_in)
     finally:
         server.kill9()
 
@@ -155,13 +144,10 @@ def _lets_in(port: int, *, tls: bool) -> bool:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         if not tls:
-            with Faktory(port, timeout=5.0) as client:
-                client.hello()
+            Faktory(port, timeout=5.0).hello().close()
             return True
-        with (
-            socket.create_connection((HOST, port), timeout=5.0) as plain,
-            context.wrap_socket(plain) as secured,
-        ):
+        plain = socket.create_connection((HOST, port), timeout=5.0)
+        with context.wrap_socket(plain) as secured:
             return bool(secured.recv(1))
     except (OSError, FaktoryError):
         return False
@@ -175,13 +161,15 @@ def run(options: Options) -> Result:
     for name in [name for name in os.environ if name.startswith(("FAKTORY_", "FRANCA_"))]:
         del os.environ[name]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        outcomes = list(pool.map(_try, cases, count(), repeat(options)))
-    wrong = [outcome for outcome in outcomes if outcome.complaint]
+        outcomes = zip(cases, pool.map(_try, cases, count(), repeat(options)), strict=True)
+        found = [(case, *outcome) for case, outcome in outcomes]
+    wrong = [f"{flag_of(case.listener)} {case}: {text}" for case, _, text in found if text]
     refusals = sum(not case.may_start for case in cases)
-    opened = sum(o.listens for o in outcomes if not o.case.may_start)
+    opened = sum(listens for case, listens, _ in found if not case.may_start)
+    started = sum(listens for _, listens, _ in found)
     return Result(
         not wrong,
         f"open_without_credentials={opened} of {refusals} listeners"
-        f" wrong={len(wrong)} started={sum(o.listens for o in outcomes)} protocols={','.join(LISTENERS)}",
-        [f"{flag_of(o.case.listener)} {o.case}: {o.complaint}" for o in wrong[:10]],
+        f" wrong={len(wrong)} started={started} protocols={','.join(LISTENERS)}",
+        wrong[:10],
     )

@@ -123,6 +123,8 @@ def _work(keeper: Keeper, rng: Random) -> None:
 # -- what a server would make of it ---------------------------------------------------------------------
 
 Way = Callable[[Keeper, "Content"], None]
+Files = dict[str, bytes]
+"""A store as it was found, by the endings of its files' names."""
 
 
 @dataclass
@@ -148,22 +150,20 @@ class Content:
         in_order = [job_id for job_id in right.jobs if job_id in self.jobs]
         return "" if in_order == list(self.jobs) else "the order of jobs"
 
-    def wrong_at_start(self, right: Self) -> str:
-        """What the server believed at its start and is not so, if anything."""
-        return ", ".join(
-            name for name, value in self.at_start.items() if value != right.at_start[name]
-        )
 
-    def missing(self, right: Self) -> Set[int]:
-        """The jobs that did not come out."""
-        return right.jobs.keys() - self.jobs.keys()
+def _use_copy(home: Path, way: Way, files: Files) -> Content:
+    """Open a store of these files and do with it what a server does, until nothing is left or it refuses.
 
-
-def use(path: Path, way: Way) -> Content:
-    """Open a store and do with it what a server does, until nothing is left or it refuses."""
-    content = Content()
+    An empty index is not there.
+    """
+    folder, content = home / "state", Content()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for suffix, data in files.items():
+        if data or suffix != "-shm":
+            (folder / f"{_FILE}{suffix}").write_bytes(data)
     try:
-        keeper = Keeper(path)
+        keeper = Keeper(folder / _FILE)
         try:
             keeper.commit()
             broker = keeper.broker
@@ -206,24 +206,9 @@ def drain(keeper: Keeper, content: Content) -> None:
 # -- the damage ------------------------------------------------------------------------------------------
 
 
-Files = dict[str, bytes]
-"""A store as it was found, by the endings of its files' names."""
-
-
 def _files(path: Path) -> Files:
     beside = {suffix: Path(f"{path}{suffix}") for suffix in _BESIDE}
     return {suffix: path.read_bytes() for suffix, path in beside.items() if path.exists()}
-
-
-def _use_copy(home: Path, way: Way, files: Files) -> Content:
-    """What comes out of these files; an empty index is not there."""
-    folder = home / "state"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    for suffix, data in files.items():
-        if data or suffix != "-shm":
-            (folder / f"{_FILE}{suffix}").write_bytes(data)
-    return use(folder / _FILE, way)
 
 
 def run(options: Options) -> Result:
@@ -273,8 +258,11 @@ def run(options: Options) -> Result:
 
 def _judge(found: Content, right: Content, last_group: Set[int]) -> tuple[str, str]:
     """What is to be said of a copy, if it is more than that it was refused, and what is wrong if anything."""
-    missing: Set[int] = set() if found.refusal else found.missing(right)
-    wrong = found.wrong(right) or ("" if missing else found.wrong_at_start(right))
+    missing = set() if found.refusal else right.jobs.keys() - found.jobs.keys()
+    wrong = found.wrong(right)
+    if not (wrong or missing):
+        differ = [name for name in found.at_start if found.at_start[name] != right.at_start[name]]
+        wrong = ", ".join(differ)
     if wrong:
         return "served_wrong", wrong
     if missing and missing <= last_group:

@@ -27,11 +27,6 @@ _ODD_ARGS: tuple[tuple[object, ...], ...] = (
 _ODD_BYTES: tuple[bytes, ...] = (b"\0", b"\0\0REQ\xff\xfe\r\n", b"text, and no JSON", b"\0" * 3_000)
 
 
-def name_of(actor: str, number: int) -> str:
-    """What the history calls the job; `actor` is `protocol-who`."""
-    return f"{actor}-{number:07}"
-
-
 def is_odd(jid: str) -> bool:
     return int(jid[-7:]) % ODD_EVERY == 0
 

@@ -86,10 +86,9 @@ def run(options: Options) -> Result:
     if commit:
         os.environ[SOURCE] = str(extracted(commit, options.home))
     expression = "case and not long" if options.short else "case"
+    argv = [str(ROOT / "tests/cases"), "-m", expression, "--tb=no", "--no-header"]
     with redirect_stdout(sys.stderr):
-        code = pytest.main(
-            [str(ROOT / "tests/cases"), "-m", expression, "--tb=no", "--no-header"], [observer]
-        )
+        code = pytest.main(argv, [observer])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         raise RuntimeError(f"pytest ended with {code}: no tests, or not carried out")
     done, wanted = observer.outcomes, observer.wanted or _NUMBERS - _UNSHOWN

@@ -138,13 +138,11 @@ def run(options: Options) -> Result:
 
 def _let_it_jump(options: Options, data: str, jumps: int) -> Tally:
     """Let the clock jump so often while there is work; what was seen."""
-    rng, wall_clock = options.rng, WallClock(options.home / "clock")
+    rng, wall = options.rng, Wall(WallClock(options.home / "clock"))
     with (
-        options.server(data, TWEAK, env=wall_clock.environment) as server,
-        Faktory(server.port) as producer,
+        options.server(data, TWEAK, env=wall.clock.environment) as server,
+        Faktory(server.port).hello() as producer,
     ):
-        producer.hello()
-        wall = Wall(wall_clock)
         holder, waiter = (Worker(server.port, wid, wall.tally) for wid in ("holder", "waiter"))
         held = _hold(producer, holder)
         with running(partial(waiter.fetch, wall)):

@@ -139,17 +139,12 @@ class Content:
 
 def _apply(image: bytearray, change: Change) -> None:
     if change.data is None:
-        if change.offset <= len(image):
-            del image[change.offset :]
-        else:
-            image.extend(bytes(change.offset - len(image)))
-        return
-    if not change.data:
-        return  # torn before its first sector: not even the file's size changed
-    end = change.offset + len(change.data)
-    if end > len(image):
-        image.extend(bytes(end - len(image)))
-    image[change.offset : end] = change.data
+        del image[change.offset :]
+        image.extend(bytes(change.offset - len(image)))
+    elif change.data:  # one that was torn before its first sector does not even change the size
+        end = change.offset + len(change.data)
+        image.extend(bytes(max(0, end - len(image))))
+        image[change.offset : end] = change.data
 
 
 def _survivors(pending: list[Change], rng: Random) -> list[Change]:
@@ -177,13 +172,14 @@ def _torn(change: Change, rng: Random) -> Change:
 
 @dataclass
 class Disk:
-    """One directory as the trace goes on. Feed it records in order; ask what a crash would leave."""
+    """One directory as the trace goes on. Feed it records in order; ask what a crash would leave.
+
+    `_now` has the names as the process sees them, `_durable` those that are surely on the disk.
+    """
 
     contents: list[Content] = field(default_factory=list)
-    _now: dict[str, int | None] = field(default_factory=dict)  # names as the process sees them
-    _durable: dict[str, int | None] = field(
-        default_factory=dict
-    )  # names that are surely on the disk
+    _now: dict[str, int | None] = field(default_factory=dict)
+    _durable: dict[str, int | None] = field(default_factory=dict)
     _pending: list[NameChange] = field(default_factory=list)
     _handles: dict[int, int | None] = field(default_factory=dict)  # None: a directory
     _fed: int = 0
@@ -209,7 +205,10 @@ class Disk:
             case Kind.TRUNCATE:
                 self._file(record).pending.append(Change(number, record.offset, None))
             case Kind.SYNC if self._handles[record.handle] is None:
-                self._sync_names(record.upto)
+                for change in self._pending:
+                    if change.record < record.upto:
+                        self._durable.update(change.names)
+                self._pending = [one for one in self._pending if one.record >= record.upto]
             case Kind.SYNC:
                 self._file(record).sync(record.upto)
             case Kind.UNLINK:
@@ -256,12 +255,6 @@ class Disk:
     def _rename(self, number: int, names: Mapping[str, int | None]) -> None:
         self._pending.append(NameChange(number, names))
         self._now.update(names)
-
-    def _sync_names(self, upto: int) -> None:
-        for change in self._pending:
-            if change.record < upto:
-                self._durable.update(change.names)
-        self._pending = [change for change in self._pending if change.record >= upto]
 
 
 def materialise(files: Mapping[str, bytes], into: Path) -> Path:

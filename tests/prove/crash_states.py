@@ -48,14 +48,16 @@ class Fate(dict[str, int]):
         return self["ack"] < cut
 
 
-def fates(
-    records: list[Record], dialogues: Sequence[Dialogue], *, long_ago: bool = False
-) -> dict[str, Fate]:
+Fates = dict[str, Fate]
+"""Those of jobs, by the names under which they are stored."""
+
+
+def fates(records: list[Record], dialogues: Sequence[Dialogue], *, long_ago: bool = False) -> Fates:
     """Join what the connections said with the replies that the shim saw leaving, by stored name.
 
     `long_ago`: as seen from another trace, which began after this one.
     """
-    jobs: dict[str, Fate] = {}
+    jobs: Fates = {}
     for dialogue in dialogues:
         marks = replies(records, dialogue.local_port, dialogue.replay())
         assert len(marks) <= len(dialogue.said), "more replies than commands"
@@ -121,9 +123,7 @@ class StateTally(Tally):
     def ok(self) -> bool:
         return not any(self[kind] for kind in _BROKEN_PROMISES)
 
-    def judge(
-        self, states: Iterable[State], jobs: dict[str, Fate], *, serve_every: int = 0
-    ) -> None:
+    def judge(self, states: Iterable[State], jobs: Fates, *, serve_every: int = 0) -> None:
         """Open every state and hold it against what had been promised; serve every so-manieth."""
         for number, (cut, files) in enumerate(states):
             with in_memory() as scratch:
@@ -132,7 +132,7 @@ class StateTally(Tally):
                     # From the raw state again: looking into a store already repairs it.
                     self._serve(cut, materialise(files, scratch / "served"), len(names))
 
-    def _judge_one(self, cut: int, data: Path, jobs: dict[str, Fate]) -> set[str]:
+    def _judge_one(self, cut: int, data: Path, jobs: Fates) -> set[str]:
         self["states"] += 1
         try:
             names = names_in(data)

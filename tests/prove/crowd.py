@@ -72,24 +72,20 @@ class Crowd(SideProcess):
 class Peer(threading.Thread):
     """One after the other, connections on which something is wrong."""
 
-    def __init__(self, protocol: str, order: Order, seed: str) -> None:
+    def __init__(self, protocol: str, order: Order, number: int) -> None:
         super().__init__(daemon=True)
         self.protocol = protocol
         self.port = order.ports[protocol]
         self.pace = order.pace / _PEERS
-        self.rng = Random(seed)
+        self.rng = Random(f"{order.seed} {protocol} {number}")
         self.hostility = hostile.of(protocol)
         self.sent = self.past = 0
         self.fault = ""
         self._harm = re.compile(self.hostility.harm, re.DOTALL)
         self._halves: deque[Raw] = deque(maxlen=_HALVES)
-        self._messages = [
-            message
-            for exchange in self.hostility.exchanges
-            for step in exchange
-            for message in step.messages
-            if message[:1] != (hostile.RAW,) or len(message) != 2
-        ]
+        steps = [step for exchange in self.hostility.exchanges for step in exchange]
+        said = [message for step in steps for message in step.messages]
+        self._messages = [m for m in said if m[:1] != (hostile.RAW,) or len(m) != 2]
 
     def run(self) -> None:
         began = time.monotonic()
@@ -186,10 +182,8 @@ class Peer(threading.Thread):
         noise = (self.rng.randbytes(200), b"\0" * 500, b"x" * _PIECE)
         with Raw(self.port, _ANSWER_S) as peer:
             self.sent += 1
-            peer.send(
-                self.rng.choice((other, *noise, *hostile.FIRST_WORDS))
-                + b"\r\n" * self.rng.randrange(3)
-            )
+            words = self.rng.choice((other, *noise, *hostile.FIRST_WORDS))
+            peer.send(words + b"\r\n" * self.rng.randrange(3))
             with suppress(OSError):
                 peer.read()
 
@@ -211,11 +205,7 @@ def _hoard(order: Order) -> None:
 
 def main(argv: list[str]) -> None:
     order = msgspec.json.decode(argv[0], type=Order)
-    peers = [
-        Peer(protocol, order, f"{order.seed} {protocol} {number}")
-        for protocol in order.ports
-        for number in range(_PEERS)
-    ]
+    peers = [Peer(name, order, number) for name in order.ports for number in range(_PEERS)]
     for thread in (*peers, threading.Thread(target=_hoard, args=(order,), daemon=True)):
         thread.start()
     for _ in sys.stdin:

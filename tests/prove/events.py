@@ -23,9 +23,9 @@ also every answer that is neither (a FETCH answered with an error, a FETCH of a 
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -79,42 +79,6 @@ class Rules(msgspec.Struct, frozen=True):
     slack: float = 1.0
     losses_max: int = 10
     volatile_overtakes: bool = False
-
-
-class Notes:
-    """What an actor notes of what it does: first what it is about to say, then what came of it."""
-
-    conn: str
-    peer_rules: str
-    worker = ""
-    """The name under which it holds jobs, where they outlive the connection."""
-
-    def __init__(self, clock: Callable[[], float], events: list[Event]) -> None:
-        self.clock = clock
-        self.events = events
-        self._under_way: dict[int, Event] = {}
-
-    def begin(self, op: Any, jid: str = "", **fields: Any) -> Event:
-        """This is about to be said; it is written down when `end` is told what came of it."""
-        now = self.clock()
-        event = Event(op, self.peer_rules, self.conn, jid, now, now, worker=self.worker, **fields)
-        self._under_way[id(event)] = event
-        return event
-
-    def end(self, event: Event, out: Out = "ok") -> None:
-        """Its answer is here."""
-        self.forget(event)
-        event.t1, event.out = self.clock(), out
-        self.events.append(event)
-
-    def forget(self, event: Event) -> None:
-        """What came of it is no news."""
-        del self._under_way[id(event)]
-
-    def break_off(self) -> None:
-        """What is still under way will never be answered: it may have happened or not."""
-        for event in list(self._under_way.values()):
-            self.end(event, "maybe")
 
 
 def digest(body: bytes | str) -> str:

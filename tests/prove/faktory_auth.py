@@ -164,8 +164,7 @@ def run(options: Options) -> Result:
         salts = _reused_salts(usual.port, count)
         downgrades = _downgrades(usual.port, strict=False)
         untold = _wrong_password(usual.port)
-        with Faktory(odd.port) as client:
-            client.hello(password=_NOT_ASCII)
+        Faktory(odd.port).hello(password=_NOT_ASCII).close()
         for server in (usual, strict, odd):
             wrong += errors_logged(server) + (not server.running)
     bad = replays + old + wrong + salts + downgrades + untold + intruders

@@ -70,9 +70,8 @@ def _cast_of(protocol: str) -> Cast:
     head, *records = "\n".join(lines).strip().split("\n\n")
     variants, lasting, submits = (line.partition(": ")[2] for line in head.splitlines())
     speaks, seconds = submits.split()
-    return Cast(
-        variants.split(), lasting == "yes", speaks, int(seconds), list(map(_script, records))
-    )
+    scripts = [_script(record) for record in records]
+    return Cast(variants.split(), lasting == "yes", speaks, int(seconds), scripts)
 
 
 def _script(record: str) -> Script:
@@ -92,10 +91,17 @@ def _submit(protocol: str, ports: Mapping[str, int], queue: str) -> str:
     offer = Offer(queue, queue, b"[]", reserve=cast.seconds, retry=9)
     with Wired(PEERS[cast.submits], ports[cast.submits], Random(1), queues=[queue]) as client:
         client.peer.submit(offer)
-        while True:
-            for answer in client.hear():
-                if isinstance(answer, Accepted):
-                    return answer.name
+        answer = _first(client, Accepted)
+        assert isinstance(answer, Accepted)
+        return answer.name
+
+
+def _first(client: Wired, *kinds: type[Answer], seconds: float | None = None) -> Answer:
+    """The first answer of one of these kinds."""
+    while True:
+        for answer in client.hear(seconds):
+            if isinstance(answer, kinds):
+                return answer
 
 
 class Worker:
@@ -167,19 +173,12 @@ class Worker:
                     who = {"worker": self._name, "variant": self._variant, "queues": ["nothing"]}
                     self._client = Wired(self._kind, self._port, Random(1), **who)  # type: ignore[arg-type]
                 action(self._client.peer)
-                return self._hear(self._client, kind, seconds)
+                return _first(self._client, kind, Nothing, seconds=seconds)
+            except TimeoutError:
+                return None
             except ConnectionError:
                 self.leave()
         return None
-
-    def _hear(self, client: Wired, kind: type[Answer], seconds: float) -> Answer | None:
-        try:
-            while True:
-                for answer in client.hear(seconds):
-                    if isinstance(answer, (kind, Nothing)):
-                        return answer
-        except TimeoutError:
-            return None
 
 
 class Part(NamedTuple):

@@ -97,8 +97,7 @@ def _makes_a_private_directory(watch: Watch, options: Options) -> bool:
 
 
 def _work(server: Server) -> None:
-    with Faktory(server.port) as client:
-        client.hello(wid="worker-modes")
+    with Faktory(server.port).hello(wid="worker-modes") as client:
         for number in range(20):
             client.push(job(f"modes-{number:04}-{time.monotonic_ns()}", "x" * 5_000, queue="q"))
             if number % 2 and (got := client.fetch("q")) is not None:

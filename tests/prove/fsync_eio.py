@@ -57,9 +57,8 @@ class Point:
 
     def run(self, rng: Random) -> None:
         """Run the server into its failing sync, or to a graceful stop if it has fewer syncs."""
-        env = self.options.disk(
-            self.data, trace=self.home / "trace", notes=self.home / "notes", fail_sync=self.number
-        )
+        trace, notes = self.home / "trace", self.home / "notes"
+        env = self.options.disk(self.data, trace=trace, notes=notes, fail_sync=self.number)
         server = self.options.server(self.data, "tiny-log", env=env)
         try:
             server.start()

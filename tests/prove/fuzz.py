@@ -193,6 +193,8 @@ def _cut(data: bytes, cuts: Random | None) -> list[bytes]:
 # -- the hunt ----------------------------------------------------------------------------------
 
 
+Shape = tuple[bytes, ...]
+"""What the answers to an exchange look like."""
 KINDS = ("crashes", "hangs", "unhandled", "differ", "unsound")
 
 
@@ -244,7 +246,7 @@ def _hunt(protocol: str, rng: Random, until: float, tally: Finds, enough: int) -
     corpus = corpora.pop(protocol)
     good = corpus[:]
     visitors = [exchange for other in corpora.values() for exchange in other]
-    shapes: set[tuple[bytes, ...]] = set()
+    shapes: set[Shape] = set()
     for exchange in good:
         _try(exchange, rng, tally)
     while time.process_time() < until and len(tally.found) < enough:
@@ -266,9 +268,7 @@ def _of(protocol: str, exchange: Exchange) -> Exchange:
     return tuple(step._replace(link=f"{protocol}/{step.link}") for step in exchange)
 
 
-def _try(
-    exchange: Exchange, rng: Random, tally: Finds, *, again: bool = False
-) -> tuple[bytes, ...] | None:
+def _try(exchange: Exchange, rng: Random, tally: Finds, *, again: bool = False) -> Shape | None:
     """Play it three times; what the answers look like, or None if something was wrong."""
     size = sum(len(part) for step in exchange for message in step.messages for part in message)
     state = rng.getstate()
@@ -320,10 +320,8 @@ def _shortened(kind: str, exchange: Exchange) -> Exchange:
     place = 0
     while place < len(exchange):
         step = exchange[place]
-        fewer = [
-            step._replace(messages=step.messages[:at] + step.messages[at + 1 :])
-            for at in range(len(step.messages))
-        ]
+        said = step.messages
+        fewer = [step._replace(messages=said[:at] + said[at + 1 :]) for at in range(len(said))]
         for shorter in ([], *([one] for one in fewer)):
             attempt = (*exchange[:place], *shorter, *exchange[place + 1 :])
             tally = Finds()

@@ -18,7 +18,7 @@ import uvloop
 
 from tests.prove.harness import Options, Result, until
 from tests.prove.observe import ask, live_jobs
-from tests.support.faktory import Faktory, job, take_replies
+from tests.support.faktory import Faktory, hello_line, job, take_replies
 from tests.support.server import HOST, Server
 
 _LAG_MAX_MS = 100.0
@@ -52,10 +52,7 @@ class Herd:
             except OSError:
                 await asyncio.sleep(_KNOCK_S)
                 continue
-            said = (
-                f'HELLO {{"v":2,"wid":"herd-{number:05}","pid":1,"hostname":"h","labels":[]}}\r\n'
-            )
-            writer.write(said.encode() + b"FETCH herd\r\n")
+            writer.write(f"{hello_line(f'herd-{number:05}')}\r\nFETCH herd\r\n".encode())
             unread = bytearray()
             with suppress(OSError):
                 while data := await reader.read(1 << 16):
@@ -142,8 +139,7 @@ def _ran_and_waited(server: Server) -> tuple[float, float]:
 
 def _push_ahead(server: Server, due: int) -> float:
     """Push all jobs for one second, far enough ahead to be done with it; when that is."""
-    with Faktory(server.port, timeout=30.0) as client:
-        client.hello()
+    with Faktory(server.port, timeout=30.0).hello() as client:
         began = time.monotonic()
         _push(client, _SAMPLE, "sample", time.time() + 3_600)
         each_s = (time.monotonic() - began) / _SAMPLE
@@ -157,10 +153,9 @@ def _push_ahead(server: Server, due: int) -> float:
 def _push(client: Faktory, count: int, queue: str, due_at: float) -> None:
     at = datetime.datetime.fromtimestamp(due_at, datetime.UTC).isoformat()
     for start in range(0, count, _BATCH):
-        refused = client.push_many(
-            job(f"{queue}-{number:07}", number, queue=queue, at=at)
-            for number in range(start, min(start + _BATCH, count))
-        )
+        numbers = range(start, min(start + _BATCH, count))
+        jobs = [job(f"{queue}-{n:07}", n, queue=queue, at=at) for n in numbers]
+        refused = client.push_many(jobs)
         assert not refused, refused
 
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from tests.prove import history_order
 from tests.prove.events import Event, Rules
-from tests.prove.history_index import NEVER, Index, JobStory, rules_of
+from tests.prove.history_index import NEVER, Index, JobHistory, rules_of
 
 CLASSES: tuple[str, ...] = (
     "lost",  # accepted, and after a full drain never seen or never ended
@@ -62,7 +62,7 @@ class Verdict:
         """The classes with at least one violation."""
         return [kind for kind, count in self.counts.items() if count]
 
-    def note(self, kind: str, story: JobStory | None, detail: str) -> None:
+    def note(self, kind: str, story: JobHistory | None, detail: str) -> None:
         self.counts[kind] += 1
         if story is not None and story.pushes and story.deliveries:
             self.crossed += story.pushes[0].proto != story.deliveries[0].proto
@@ -108,7 +108,7 @@ class _Judge:
     rules: Rules
     drained: bool
     verdict: Verdict
-    story: JobStory
+    story: JobHistory
 
     def __post_init__(self) -> None:
         self.runs = self.story.deliveries
@@ -364,10 +364,8 @@ def _check_counters(index: Index, drained: bool, verdict: Verdict, settled: int)
     stories = index.stories.values()
     stored = [any(p.out == "ok" and not p.volatile for p in story.pushes) for story in stories]
     acks = [end for story in stories for end in story.ends if end.op == "ack" and end.out != "no"]
-    bounds = {
-        "pushed": (sum(stored), sum(len(story.possible) for story in stories)),
-        "done": (settled, len(acks)),
-    }
+    possible = sum(len(story.possible) for story in stories)
+    bounds = {"pushed": (sum(stored), possible), "done": (settled, len(acks))}
     for count in index.of["count"]:
         tally = count.tally or {}
         ends = [tally[key] for key in ("done", "dead", "discarded", "removed") if key in tally]

@@ -71,7 +71,7 @@ class Spans:
 
 
 @dataclass(slots=True)
-class JobStory:
+class JobHistory:
     """All that happened to one jid. `deliveries` are in the order in which they arrived."""
 
     jid: str
@@ -91,16 +91,14 @@ class JobStory:
     def close(self) -> None:
         """All is in: put it in order and draw the bounds."""
         self.deliveries.sort(key=lambda delivery: delivery.t1)
-        self.possible = [push for push in self.pushes if push.out != "no"]
-        self.copies = len(self.possible)
-        if any(push.unique for push in self.possible):
+        self.possible = possible = [push for push in self.pushes if push.out != "no"]
+        self.copies = len(possible)
+        if any(push.unique for push in possible):
             # A push with a key joins or is refused, unless the job before it had ended.
             ended = min((end.t0 for end in self.ends if end.out != "no"), default=NEVER)
-            self.copies = 1 + sum(push.t1 >= ended for push in self.possible)
-        self.reserve = min(
-            (p.reserve for p in self.possible if p.reserve is not None), default=None
-        )
-        self.retry = max((p.retry for p in self.possible if p.retry is not None), default=None)
+            self.copies = 1 + sum(push.t1 >= ended for push in possible)
+        self.reserve = min((p.reserve for p in possible if p.reserve is not None), default=None)
+        self.retry = max((p.retry for p in possible if p.retry is not None), default=None)
 
     @property
     def peer_rules(self) -> PeerRules:
@@ -139,7 +137,7 @@ class Index:
     """One history, read once."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self.stories: dict[str, JobStory] = {}
+        self.stories: dict[str, JobHistory] = {}
         self.of: dict[str, list[Event]] = defaultdict(list)  # by op
         self.horizon = 0.0
         for event in events:
@@ -149,7 +147,7 @@ class Index:
             if about_a_job and (event.op != "fetch" or event.out == "ok"):
                 story = self.stories.get(event.jid)
                 if story is None:
-                    story = self.stories[event.jid] = JobStory(event.jid)
+                    story = self.stories[event.jid] = JobHistory(event.jid)
                 getattr(story, _PARTS[event.op]).append(event)
         for story in self.stories.values():
             story.close()
@@ -176,7 +174,7 @@ class Index:
 
     # -- the one bound ---------------------------------------------------------------------
 
-    def lease_over(self, story: JobStory, delivery: Event, *, reports: bool = True) -> float:
+    def lease_over(self, story: JobHistory, delivery: Event, *, reports: bool = True) -> float:
         """The earliest moment at which this run may have ended so that the job may run again.
 
         Expiry is counted from the moment before the fetch was sent; a FAIL and a close from before

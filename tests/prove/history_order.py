@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tests.prove.events import Event, Rules
-from tests.prove.history_index import NEVER, Index, JobStory, Least, starts_by_end
+from tests.prove.history_index import NEVER, Index, JobHistory, Least, starts_by_end
 
 Found = tuple[str, str, str]  # class, jid, detail
 
@@ -48,7 +48,7 @@ def violations(index: Index, rules: Rules) -> Iterator[Found]:
     yield from _after_removal(index)
 
 
-def _passage(index: Index, story: JobStory) -> Passage | None:
+def _passage(index: Index, story: JobHistory) -> Passage | None:
     push = story.sole_push
     # One that may have been taken away, or replaced, has no place of its own.
     if push is None or not story.deliveries or story.removes:
@@ -123,7 +123,7 @@ def _not_unique(index: Index) -> Iterator[Found]:
             until = max(until, ended)
 
 
-def _first_end(index: Index, story: JobStory, push: Event) -> float:
+def _first_end(index: Index, story: JobHistory, push: Event) -> float:
     """The earliest moment at which a job may have been over, one way or another."""
     ends = [end.t0 for end in (*story.ends, *story.removes) if end.out != "no"]
     ends += [remove.t0 for remove in _removes_of(index, push.queue)]

@@ -28,15 +28,7 @@ class Planted(NamedTuple):
 def history(text: str) -> History:
     """`push a 0 retry=3; fetch a 1; ...` as events; the file's head says how they are written."""
     protocol, _, said = text.rpartition(": ")
-    events: History = []
-    for words in (one.split() for one in said.split(";")):
-        steps = [words]
-        if words[0] == "whole":
-            _, jid, at = words
-            after = {"push": 0.0, "fetch": 0.2, "ack": 0.4}
-            steps = [[op, jid, f"{float(at) + later}"] for op, later in after.items()]
-        events += [_event(step, protocol or "faktory") for step in steps]
-    return events
+    return [_event(event.split(), protocol or "faktory") for event in said.split(";")]
 
 
 def _event(words: list[str], protocol: str) -> Event:
@@ -94,8 +86,6 @@ def run(options: Options) -> Result:
             alarms += kind == "clean"
             missed |= {kind} - {"clean"}
     known = len(CLASSES) - len(missed)
-    return Result(
-        not missed and not alarms,
-        f"classes={known}/{len(CLASSES)} false_alarms={alarms} planted={len(FAULTY)} clean={len(CLEAN)}",
-        complaints,
-    )
+    figures = f"classes={known}/{len(CLASSES)} false_alarms={alarms}"
+    figures += f" planted={len(FAULTY)} clean={len(CLEAN)}"
+    return Result(not missed and not alarms, figures, complaints)

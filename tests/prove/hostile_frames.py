@@ -129,11 +129,9 @@ class Trial:
         cases = hostility.shuffled_cases(self.options.seed)[: _CASES_SHORT if short else None]
         for case in cases[:_WARM]:
             _play(hostility, port, case)
-        silent = {
-            begun: Raw(port, _SILENT_MS / 1_000 + 4.0) for begun in hostility.rows("silences")
-        }
-        for begun, peer in silent.items():
-            peer.send(begun)
+        silent = {half: Raw(port, _SILENT_MS / 1_000 + 4.0) for half in hostility.rows("silences")}
+        for half, peer in silent.items():
+            peer.send(half)
         with Memory(self.server) as memory, ExitStack() as open_still:
             for case in cases:
                 self._note(f"{protocol}, {case}", _play(hostility, port, case))
@@ -142,12 +140,12 @@ class Trial:
             growth_mib = max(memory.peak_mib, memory.growth_mib())
             self.rss_growth_mib = max(self.rss_growth_mib, growth_mib)
         self.tally["cases"] += len(cases) + _STRANGERS
-        for begun, peer in silent.items():
+        for half, peer in silent.items():
             with peer, suppress(ConnectionError):
                 try:
                     peer.read_until(_NEVER)
                 except TimeoutError:
-                    self._note(f"{protocol}, silence after {begun!r}", "not hung up on")
+                    self._note(f"{protocol}, silence after {half!r}", "not hung up on")
         with Faktory(self.server.port) as client:
             heard = "smuggled" in client.hello().info()["faktory"]["queues"]
             self._note(protocol, "a web page was heard" if heard else "")

@@ -41,9 +41,6 @@ def run(options: Options) -> Result:
     held = verdict.ok and drained and not load.complaints
     if not held:
         options.keep_history(load.events)
-    return Result(
-        held,
-        f"rounds={rounds} {verdict.figures(_SHOWN)} complaints={len(load.complaints)}"
-        f" drained={drained:d} round_s={round_s:.2f}",
-        [*verdict.examples, *load.complaints[:10]],
-    )
+    figures = f"rounds={rounds} {verdict.figures(_SHOWN)} complaints={len(load.complaints)}"
+    figures += f" drained={drained:d} round_s={round_s:.2f}"
+    return Result(held, figures, [*verdict.examples, *load.complaints[:10]])

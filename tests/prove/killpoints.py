@@ -45,9 +45,8 @@ def run(options: Options) -> Result:
 
 def _die_at(point: str, options: Options, tally: Tally) -> None:
     data = options.home / point.replace(":", "-")
-    doomed = options.server(
-        data, "quick-time", "tiny-log", "kill-point", env={KILL_VARIABLE: point}
-    )
+    env = {KILL_VARIABLE: point}
+    doomed = options.server(data, "quick-time", "tiny-log", "kill-point", env=env)
     healthy = Server(data, argv_prefix=Options(0).variant("quick-time"), port=doomed.port)
     plan = Plan(doomed.ports, options.seed, reserve=_RESERVE_S, backlog_max=500)
     plan.producers = plan.consumers = 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -67,19 +67,19 @@ class Load:
     consumers: list[Actor] = field(default_factory=list)
     began: float = 0.0
 
-    def start(self) -> None:
-        self.hire()
-        for actor in self.actors:
-            actor.thread.start()
-
-    def hire(self) -> None:
-        """Have the actors, and start none."""
+    def start(self, wait: Callable[[], object] = bool) -> None:
+        """Start the consumers, wait, and start the producers."""
         plan = self.plan
         rng = Random(plan.seed)
         self.began = time.monotonic()
         for protocol in plan.ports:
             self.producers += [Producer(self, protocol, n, rng) for n in range(plan.producers)]
             self.consumers += [Consumer(self, protocol, n, rng) for n in range(plan.consumers)]
+        for actor in self.consumers:
+            actor.thread.start()
+        wait()
+        for actor in self.producers:
+            actor.thread.start()
 
     def stop(self) -> None:
         """Let every actor finish its sentence; `RuntimeError` if one died of anything but the server."""

@@ -13,7 +13,7 @@ import os
 import resource
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial, wraps
 from random import Random
 from typing import Any
@@ -25,8 +25,9 @@ from tests.prove import wall_clock
 Function = Callable[..., Any]
 Make = Callable[[Any], Any]
 """Makes the replacement out of the original."""
-Change = Mapping[str, Make]
+Change = dict[str, Make]
 """What is replaced, as `module:attribute` or `module:Class.attribute`, of Franca unless it is Python's or of the tests."""
+Changes = dict[str, Change]
 
 KILL_VARIABLE = "PROVE_KILL"
 KILLED = 137
@@ -40,13 +41,15 @@ _PLANTED = "planted"  # the kind of job that errors are planted in
 _HARD_TO_READ = (b"0x", b"9" * 20, b"1e400", b"ud800", b"[[[[", b"\xff\xfe")
 
 
-BUGS: dict[str, dict[str, Make]] = {}
-TWEAKS: dict[str, dict[str, Make]] = {}
+BUGS: Changes = {}
+TWEAKS: Changes = {}
 
 
-def bug(name: str, *targets: str, of: dict[str, dict[str, Make]] = BUGS) -> Callable[[Make], None]:
-    """What it is applied to replaces these, under this name beside all else of that name."""
-    return lambda make: of.setdefault(name, {}).update(dict.fromkeys(targets, make))
+def bug(
+    name: str, target: str, how: Callable[[Any], Make] | None = None, of: Changes = BUGS
+) -> Callable[[Any], None]:
+    """What it is applied to makes the replacement of the target, or `how` makes it of that."""
+    return lambda act: of.setdefault(name, {}).update({target: how(act) if how else act})
 
 
 tweak = partial(bug, of=TWEAKS)
@@ -91,9 +94,7 @@ def returning(value: Any) -> Make:
 
 def around(act: Function) -> Make:
     """This instead of the original, which is its first argument."""
-    return lambda original: wraps(original)(
-        lambda *arguments, **options: act(original, *arguments, **options)
-    )
+    return lambda original: wraps(original)(lambda *a, **o: act(original, *a, **o))
 
 
 def before(act: Function) -> Make:
@@ -122,12 +123,12 @@ _LINK = "protocols.conversation:Link"
 _STORE = "store.sqlite:SqliteStore"
 
 # Replies leave before the commit; all wait for it.
-bug("ack-before-commit", f"{_LINK}.write_after_commit")(by_other(f"{_LINK}.write"))
-bug("all-wait", f"{_LINK}.write")(by_other(f"{_LINK}.write_after_commit"))
-bug("no-crc", "store.rows:crc32")(returning(_EMPTY_TOTALS))
-bug("no-log-check", "store.sqlite:check_log")(returning(None))
-bug("no-ballast", "node.datadir:DataDir.take_ballast")(returning(None))
-bug("loose-modes", "os:chmod")(returning(None))
+bug("ack-before-commit", f"{_LINK}.write_after_commit", by_other)(f"{_LINK}.write")
+bug("all-wait", f"{_LINK}.write", by_other)(f"{_LINK}.write_after_commit")
+bug("no-crc", "store.rows:crc32", returning)(_EMPTY_TOTALS)
+bug("no-log-check", "store.sqlite:check_log", returning)(None)
+bug("no-ballast", "node.datadir:DataDir.take_ballast", returning)(None)
+bug("loose-modes", "os:chmod", returning)(None)
 
 
 class _NormalConnection(sqlite3.Connection):
@@ -149,8 +150,7 @@ def _readable_by_all(umask: Function) -> Function:
     return lambda mask: umask(0o022)
 
 
-@bug("ignore-eio", f"{_STORE}.commit")
-@around
+@bug("ignore-eio", f"{_STORE}.commit", around)
 def _ignore_errors(commit: Function, store: Any) -> None:
     try:
         commit(store)
@@ -158,8 +158,7 @@ def _ignore_errors(commit: Function, store: Any) -> None:
         print(f"mutant: ignoring {error}", file=sys.stderr)
 
 
-@bug("heal-unsynced", "node.datadir:copy_into")
-@by
+@bug("heal-unsynced", "node.datadir:copy_into", by)
 def _copy_unsynced(source: sqlite3.Connection, path: str) -> None:
     target = sqlite3.connect(path)
     target.execute("PRAGMA synchronous = OFF")
@@ -169,16 +168,14 @@ def _copy_unsynced(source: sqlite3.Connection, path: str) -> None:
 
 
 # Every other group is only committed together with the next one.
-@bug("skip-commit", f"{_STORE}._commit")
-@around
+@bug("skip-commit", f"{_STORE}._commit", around)
 def _commit_every_other_time(commit: Function, store: Any) -> None:
     store.skipped = not getattr(store, "skipped", False)
     if not store.skipped:
         commit(store)
 
 
-@bug("skip-commit", f"{_STORE}._execute")
-@around
+@bug("skip-commit", f"{_STORE}._execute", around)
 def _execute_within_the_last_transaction(execute: Function, store: Any) -> None:
     if not store._db.in_transaction:
         execute(store)
@@ -188,16 +185,14 @@ def _execute_within_the_last_transaction(execute: Function, store: Any) -> None:
 
 
 # An error around a commit is nobody's, and the store is never free again.
-@bug("hang-in-commit", f"{_STORE}.commit")
-@before
+@bug("hang-in-commit", f"{_STORE}.commit", before)
 def _fail_after_some(store: Any) -> None:
     store.commits = getattr(store, "commits", 0) + 1
     if store.commits > _COMMITS:
         raise OSError("planted")
 
 
-@bug("hang-in-commit", "node.node:Node.fail")
-@around
+@bug("hang-in-commit", "node.node:Node.fail", around)
 def _ignore_the_disk(fail: Function, node: Any, error: Exception) -> None:
     if not isinstance(error, OSError):
         fail(node, error)
@@ -216,8 +211,8 @@ def _named(leased: bool) -> Function:
     return find
 
 
-bug("no-fence", "protocols.faktory.worker_commands:held_by")(by(_named(leased=True)))
-bug("no-fence", "protocols.faktory.worker_commands:expired_of")(by(_named(leased=False)))
+bug("no-fence", "protocols.faktory.worker_commands:held_by", by)(_named(leased=True))
+bug("no-fence", "protocols.faktory.worker_commands:expired_of", by)(_named(leased=False))
 
 
 def _sharing(name: str) -> Make:
@@ -239,55 +234,50 @@ def _hold_any(self: Any, message: Any, now: int) -> None:
         self.session.leases[job.id] = job
 
 
-@bug("no-fence-eventmq", "protocols.eventmq.workers:Worker.held_as")
-@by
+@bug("no-fence-eventmq", "protocols.eventmq.workers:Worker.held_as", by)
 def _any_message(self: Any, msgid: bytes) -> Any:
     return _named(leased=True)(self.broker, "", msgid.decode("utf-8", "replace"))
 
 
 _MEMODB_WORKERS = "protocols.memodb.worker_commands:ConnectionWorkers"
-bug("no-fence-memodb", f"{_MEMODB_WORKERS}.on_lease_lost")(returning(None))
+bug("no-fence-memodb", f"{_MEMODB_WORKERS}.on_lease_lost", returning)(None)
 
 
-@bug("no-fence-memodb", f"{_MEMODB_WORKERS}._take_result")
-@before
+@bug("no-fence-memodb", f"{_MEMODB_WORKERS}._take_result", before)
 def _take_over(self: Any, worker: Any, *result: Any) -> None:
     if worker.job is not None:
         worker.job.holder = worker.session.holder
 
 
-@bug("no-requeue", "core.sessions:Sessions.close_session")
-@before
+@bug("no-requeue", "core.sessions:Sessions.close_session", before)
 def _keep_what_it_had(self: Any, session: Any, now: int) -> None:
     session.leases.clear()
 
 
 # -- settings, peers and the guard ---------------------------------------------------------------
 
-bug("open-bind", "cli.serve:check_binds", "node.run:check_binds")(returning(None))
-bug("unredacted", "node.log:Redaction.text")(by(lambda self, text: text))
-bug("unredacted", "node.log:Redaction.field")(by(lambda self, name, value: str(value)))
+bug("open-bind", "cli.serve:check_binds", returning)(None)
+bug("open-bind", "node.run:check_binds", returning)(None)
+bug("unredacted", "node.log:Redaction.text", by)(lambda self, text: text)
+bug("unredacted", "node.log:Redaction.field", by)(lambda self, name, value: str(value))
 # Nobody minds a peer that does not read.
-bug("no-drain", "node.connection:Connection.pause_writing")(returning(None))
+bug("no-drain", "node.connection:Connection.pause_writing", returning)(None)
 # Whatever is raised is taken for the peer's doing, and a half-changed broker goes on.
-bug("blame-the-peer", "engine.engine:is_of_the_core")(returning(False))
+bug("blame-the-peer", "engine.engine:is_of_the_core", returning)(False)
 
 
-@bug("wall-clock-lease", "node.clock:SystemClock.now")
-@by
+@bug("wall-clock-lease", "node.clock:SystemClock.now", by)
 def _now_by_the_wall(self: Any) -> int:
     ns: int = resolve("node.clock:time")[0].time.time_ns()
     return ns // 1_000_000
 
 
-@bug("no-line-limit", "protocols.buffer:ByteBuffer.take_line")
-@with_arguments
+@bug("no-line-limit", "protocols.buffer:ByteBuffer.take_line", with_arguments)
 def _without_a_limit(buffer: Any, limit: int) -> tuple[Any, int]:
     return buffer, _UNBOUNDED
 
 
-@bug("fixed-salt", "protocols.faktory.handshake:Challenge.__init__")
-@with_arguments
+@bug("fixed-salt", "protocols.faktory.handshake:Challenge.__init__", with_arguments)
 def _always_alike(self: Any, password: object, rng: Random) -> tuple[Any, object, Random]:
     return self, password, Random(7)
 
@@ -318,8 +308,7 @@ bug("no-slicing", _BROKER)(_limits(due_jobs=_UNBOUNDED, supply_jobs=20_000))
 bug("no-byte-bounds", _BROKER)(_limits(window_bytes=_UNBOUNDED, supply_bytes=_UNBOUNDED))
 
 
-@bug("drop-inputs", "engine.engine:Engine._take_inputs")
-@by
+@bug("drop-inputs", "engine.engine:Engine._take_inputs", by)
 def _drop_the_turn(self: Any, now: int, between: object = None) -> None:
     """One reader fails, and what others sent in the same turn is dropped."""
     inputs, self.inputs[:] = self.inputs[:], []
@@ -332,11 +321,10 @@ def _drop_the_turn(self: Any, now: int, between: object = None) -> None:
 
 # -- the readers, for the fuzz ---------------------------------------------------------------------
 
-bug("gearman-believes-a-number", "protocols.gearman.worker_commands:number_in")(by(int))
+bug("gearman-believes-a-number", "protocols.gearman.worker_commands:number_in", by)(int)
 
 
-@bug("faktory-loses-a-byte-at-a-cut", "protocols.buffer:ByteBuffer.feed")
-@with_arguments
+@bug("faktory-loses-a-byte-at-a-cut", "protocols.buffer:ByteBuffer.feed", with_arguments)
 def _lose_a_byte(self: Any, data: bytes) -> tuple[Any, bytes]:
     return self, data[1:] if len(self) > 100 and data.startswith(b"\n") else data
 
@@ -347,8 +335,7 @@ def _lose_half_a_line_end(self: Any, data: bytes = b"") -> tuple[Any, bytes]:
     return self, data[1:] if data[:1] == b"\n" and self._unread[-1:] == b"\r" else data
 
 
-@bug("gearman-forgets-half-a-header", "protocols.gearman.wire:PacketReader._wait")
-@after
+@bug("gearman-forgets-half-a-header", "protocols.gearman.wire:PacketReader._wait", after)
 def _forget_half_a_header(self: Any, data: bytes, at: int, needed: int) -> None:
     if len(self._part) == 11:
         self._part.clear()
@@ -366,8 +353,7 @@ def _give_back_twice(on_granted: Function, self: Any, event: Any, now: int) -> N
 def _told_too_late(protocol: str) -> None:
     """A link of this protocol reads on before anybody is told what its last message led to."""
 
-    @bug(f"{protocol}-reads-on-before-anybody-is-told", "engine.engine:Engine._read_on")
-    @around
+    @bug(f"{protocol}-reads-on-before-anybody-is-told", "engine.engine:Engine._read_on", around)
     def late(read_on: Function, engine: Any, link: Any, *arguments: Any) -> None:
         if link.protocol != protocol:
             read_on(engine, link, *arguments)
@@ -387,16 +373,15 @@ for _protocol in ("periodic", "eventmq", "memodb"):
 _CONVERSATION = "protocols.faktory.conversation:FaktoryConversation"
 
 # Checkpoints come after hundreds of pages, or every few commits, instead of thousands.
-tweak("small-log", "store.sqlite:CHECKPOINT_PAGES")(by(400))
-tweak("tiny-log", "store.sqlite:CHECKPOINT_PAGES")(by(12))
+tweak("small-log", "store.sqlite:CHECKPOINT_PAGES", by)(400)
+tweak("tiny-log", "store.sqlite:CHECKPOINT_PAGES", by)(12)
 tweak(wall_clock.TWEAK, "node.clock:time")(wall_clock.moved)
 # Leases may be as short as a producer asks, and a failed job is back within a second.
-tweak("quick-time", "protocols.faktory.jobs:RESERVE_S_MIN")(by(1))
+tweak("quick-time", "protocols.faktory.jobs:RESERVE_S_MIN", by)(1)
 
 
 # Where it is used, not where it is defined: the name is already bound there.
-@tweak("quick-time", "core.lifecycle:delay_ms")
-@by
+@tweak("quick-time", "core.lifecycle:delay_ms", by)
 def _soon(policy: object, failures: int, rng: Random) -> int:
     return 200 + rng.randrange(800)
 
@@ -413,28 +398,24 @@ def _log(*arguments: Any, **fields: Any) -> None:
     importlib.import_module("franca.node.log").event("debug", *arguments, **fields)
 
 
-@tweak("chatty", f"{_CONVERSATION}.on_message")
-@before
+@tweak("chatty", f"{_CONVERSATION}.on_message", before)
 def _log_message(self: Any, message: tuple[bytes, bytes], now: int) -> None:
     data = b" ".join(message)
     _log("heard", f"heard {data!r}", line=data)
     _log("heard", data.decode("utf-8", "replace"))
 
 
-@tweak("chatty", "core.broker:Broker.submit")
-@before
+@tweak("chatty", "core.broker:Broker.submit", before)
 def _log_job(self: Any, new: Any, *_: Any, **__: Any) -> None:
     _log("taken", f"job {new.name}", body=new.body, args=new.body.decode())
 
 
-@tweak("core-raises", "core.broker:Broker.submit")
-@before
+@tweak("core-raises", "core.broker:Broker.submit", before)
 def _fail_an_assertion(self: Any, new: Any, *_: Any, **__: Any) -> None:
     assert new.kind != _PLANTED, "planted"
 
 
-@tweak("handler-raises", f"{_CONVERSATION}.on_event")
-@before
+@tweak("handler-raises", f"{_CONVERSATION}.on_event", before)
 def _raise_once(self: Any, session: Any, event: Any, now: int) -> None:
     """The first conversation that is told of a certain job raises."""
     told = type(event).__name__ == "Granted" and event.job.kind == _PLANTED
@@ -468,7 +449,7 @@ class _KillPoint:
 
 _POINT = _KillPoint()
 tweak("kill-point", "node.run:SqliteStore")(lambda made: partial(made, step=_POINT.step))
-tweak("kill-point", "node.connection:Connection.send")(around(_POINT.send))
+tweak("kill-point", "node.connection:Connection.send", around)(_POINT.send)
 
 
 def main(argv: list[str]) -> None:

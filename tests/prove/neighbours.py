@@ -67,12 +67,12 @@ class Trial:
         hoard = options.number("hoard", _HOARD, short=_HOARD_SHORT)
         order = Order(self.server.ports, options.seed, _PACE, hoard)
         with self.server:
-            self._start_the_load()
+            load.start(self._wait_for_workers)
             with running(self._clean), Crowd(order) as crowd:
                 deadline = time.monotonic() + seconds
-                while (
-                    time.monotonic() < deadline and self.server.running and self._seen() < _ENOUGH
-                ):
+                while time.monotonic() < deadline and self.server.running:
+                    if self._seen() >= _ENOUGH:
+                        break
                     # Of those who join a job that is there already, nobody can tell how many
                     # jobs they made.
                     left = self._left()
@@ -81,9 +81,8 @@ class Trial:
                 self.crowd = crowd.figures()
             load.draining.set()
             # What hostile peers hold is nobody's business.
-            self.drained = not (self._seen() and options.mutant) and until(
-                lambda: self._left() == 0, _DRAIN_S, 0.1
-            )
+            may_drain = not (self._seen() and options.mutant)
+            self.drained = may_drain and until(lambda: self._left() == 0, _DRAIN_S, 0.1)
             self._look_at_the_server()
             self.hurt += self._noticed()
             self.hangs += self._late()
@@ -95,11 +94,8 @@ class Trial:
         self.hurt += [f"{event.conn}: {event.jid} was refused" for event in refused]
         self.hurt += [s for s in self.verdict.examples if not s.startswith(("lost", "mangled"))]
 
-    def _start_the_load(self) -> None:
-        """Workers first: EventMQ knows a queue once somebody serves it."""
-        self.load.hire()
-        for actor in self.load.consumers:
-            actor.thread.start()
+    def _wait_for_workers(self) -> None:
+        """EventMQ knows a queue once somebody serves it."""
 
         def are_there() -> bool:
             found = [worker["protocol"] for worker in ask(self.server, "workers.list")["workers"]]
@@ -107,8 +103,6 @@ class Trial:
 
         if not until(are_there, _PATIENCE_S):
             raise RuntimeError("the workers do not turn up")
-        for actor in self.load.producers:
-            actor.thread.start()
 
     def _clean(self, stop: threading.Event) -> None:
         """Take away the jobs that hostile peers leave, as the operator of such a server would."""

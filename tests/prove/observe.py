@@ -14,17 +14,18 @@ _EVERY_S = 0.01
 _FOR_EVER = 1e9
 
 
-def ask(
-    server: Server, op: str, *, timeout_s: float = _PATIENCE_S, **params: object
-) -> dict[str, Any]:
+Facts = dict[str, Any]
+
+
+def ask(server: Server, op: str, *, timeout_s: float = _PATIENCE_S, **params: object) -> Facts:
     """The result of one operation, over the control socket."""
-    result: dict[str, Any] = json.loads(call(str(server.data), op, params, timeout_s=timeout_s))
+    result: Facts = json.loads(call(str(server.data), op, params, timeout_s=timeout_s))
     return result
 
 
-def show(server: Server, jid: str) -> dict[str, Any]:
+def show(server: Server, jid: str) -> Facts:
     """Everything the server knows of the newest job of that name."""
-    job: dict[str, Any] = ask(server, "jobs.show", job=jid)["jobs"][0]
+    job: Facts = ask(server, "jobs.show", job=jid)["jobs"][0]
     return job
 
 

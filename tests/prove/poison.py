@@ -23,21 +23,18 @@ def run(options: Options) -> Result:
     kills = options.rng.sample(range(1, _DELIVERIES_MAX), _KILLS)
     deliveries = 0
     with options.server("data", TWEAK, env=wall_clock.environment) as server:
-        with Faktory(server.port) as producer:
-            producer.hello()
+        with Faktory(server.port).hello() as producer:
             producer.push(job(_JID, queue="poison", reserve_for=_LEASE_S, retry=100))
             producer.push(job(_HEALTHY, queue="healthy", reserve_for=_LEASE_S))
         for turn in range(_TRIES):
-            with Faktory(server.port) as worker:
-                worker.hello(wid=f"victim-{turn}")
+            with Faktory(server.port).hello(wid=f"victim-{turn}") as worker:
                 deliveries += worker.fetch("poison") is not None
             wall_clock.pass_time(_LEASE_S + 2)
             if turn in kills:
                 server.restart()
             wall_clock.pass_time(_WAIT_S)
         job_of = show(server, _JID)
-        with Faktory(server.port) as client:
-            client.hello(wid="healthy")
+        with Faktory(server.port).hello(wid="healthy") as client:
             sets = client.info()["faktory"]["sets"]
             healthy = client.fetch("healthy") is not None
     dead = job_of["state"] == "dead" and sets["dead"] == 1

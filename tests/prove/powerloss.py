@@ -80,9 +80,5 @@ def run(options: Options) -> Result:
     if options.keep is not None and not tally.ok:
         shutil.copy(recorded, options.keep)
     syncs = sum(record.kind is Kind.SYNC for record in records)
-    return Result(
-        tally.ok,
-        f"{tally} jobs={len(jobs)} records={len(records)} syncs={syncs}"
-        f" protocols={','.join(PROTOCOLS)}",
-        tally.examples[:5],
-    )
+    figures = f"{tally} jobs={len(jobs)} records={len(records)} syncs={syncs}"
+    return Result(tally.ok, f"{figures} protocols={','.join(PROTOCOLS)}", tally.examples[:5])

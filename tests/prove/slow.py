@@ -36,7 +36,7 @@ _HELLO = b'HELLO {"v":2}\r\n'
 # Strangers are sent away sooner than by default, so that a short proof sees it.
 _SMALL = limits(window_bytes="8MiB", pending_bytes="8MiB", handshake_ms=1500)
 
-Misbehaviour = Callable[[Server, float], None]
+Misdeed = Callable[[Server, float], None]
 """What is done to a server for so many seconds."""
 
 
@@ -171,8 +171,7 @@ def _push_much(server: Server, seconds: float) -> None:
     """Several producers that do not wait for their answers; the disk cannot keep up."""
 
     def produce(number: int, stop: threading.Event) -> None:
-        with suppress(OSError), Faktory(server.port, timeout=1.0) as client:
-            client.hello()
+        with suppress(OSError), Faktory(server.port, timeout=1.0).hello() as client:
             count = 0
             while not stop.is_set():
                 count += 1
@@ -221,17 +220,14 @@ def run(options: Options) -> Result:
 
 
 def _push_results(server: Server) -> None:
-    with Faktory(server.port, timeout=60.0) as client:
-        client.hello()
+    with Faktory(server.port, timeout=60.0).hello() as client:
         for start in range(0, _RESULTS, 250):
             numbers = range(start, start + 250)
             body = "x" * _RESULT_BYTES
             client.push_many(job(f"results-{n:06}", body, queue="results") for n in numbers)
 
 
-def _play(
-    server: Server, idle_s: float, acts: dict[str, tuple[Misbehaviour, float]]
-) -> list[Phase]:
+def _play(server: Server, idle_s: float, acts: dict[str, tuple[Misdeed, float]]) -> list[Phase]:
     """What a good client sees while somebody misbehaves; if only the timing is bad, the better of two."""
     phases: list[Phase] = []
     with Witness(server.port) as witness:

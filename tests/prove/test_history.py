@@ -48,7 +48,9 @@ def test_a_violation_between_protocols_is_counted_as_such() -> None:
 
 
 def test_an_unknown_push_that_turns_up_is_counted_as_recovered() -> None:
-    verdict = check(history("push a 0 out=maybe; whole b 1; fetch a 2"), drained=False)
+    verdict = check(
+        history("push a 0 out=maybe; push b 1; fetch b 1.2; ack b 1.4; fetch a 2"), drained=False
+    )
     assert (verdict.accepted, verdict.recovered, verdict.deliveries) == (1, 1, 2)
 
 

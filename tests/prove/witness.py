@@ -74,8 +74,7 @@ class _Client:
     def keep_doing(self, step: Callable[[Faktory], None]) -> None:
         while True:
             try:
-                with Faktory(self.port, timeout=_PATIENCE_S) as client:
-                    client.hello(wid=self.queue)
+                with Faktory(self.port, timeout=_PATIENCE_S).hello(wid=self.queue) as client:
                     while True:
                         step(client)
                         time.sleep(_PAUSE_S)

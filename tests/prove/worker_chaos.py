@@ -80,9 +80,10 @@ def _kill_many(
     return [*dead, *alive]
 
 
-def _redeliveries(
-    events: list[Event], diaries: list[tuple[WorkerProcess, list[Event]]]
-) -> list[float]:
+Diaries = list[tuple[WorkerProcess, list[Event]]]
+
+
+def _redeliveries(events: list[Event], diaries: Diaries) -> list[float]:
     """How long each job waited whose worker was killed, where it should not wait at all.
 
     That is where the worker's lease ends with its connection, and the job has no delay of its own.

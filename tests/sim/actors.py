@@ -134,13 +134,11 @@ class Client(Actor, actors.Submitter):
 
     results = (b"true", b"late")
 
-    def __init__(
-        self, world: World, name: str, protocol: str, *, waits: bool, exact_times: bool
-    ) -> None:
+    def __init__(self, world: World, name: str, protocol: str, *, waits: bool, exact: bool) -> None:
         self.kind = "waiter" if waits else "producer"
         super().__init__(world, name, protocol)
         self.waits = waits
-        self._exact_times = exact_times
+        self._exact_times = exact
         self._versions: defaultdict[str, list[str]] = defaultdict(list)
         self._newest: dict[str, int] = {}
         self._heard_at = world.now
@@ -592,13 +590,11 @@ def populate(world: World, protocol: str, *, exact_times: bool) -> None:
     """Some of each kind."""
     rng, behaviour = world.rng, PEERS[protocol].behaviour
     client, worker = (ResendingClient, ResendingWorker) if behaviour.resends else (Client, Worker)
+    kinds = (("prod", False, behaviour.producers), ("wait", True, behaviour.waiters))
     clients = [
-        client(world, f"{protocol}-{kind}{n}", protocol, waits=waits, exact_times=exact_times)
-        for kind, waits, range_ in (
-            ("prod", False, behaviour.producers),
-            ("wait", True, behaviour.waiters),
-        )
-        for n in range(rng.randrange(*range_))
+        client(world, f"{protocol}-{kind}{n}", protocol, waits=waits, exact=exact_times)
+        for kind, waits, count in kinds
+        for n in range(rng.randrange(*count))
     ]
     world.actors += clients
     for n in range(rng.randrange(*behaviour.workers)):

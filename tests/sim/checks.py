@@ -46,15 +46,9 @@ def leases_are_sound(broker: Broker) -> None:
 
 def nothing_is_early(broker: Broker, now: Millis) -> None:
     """No job was made ready before its time."""
-    early = [
-        job.id
-        for job in broker.jobs.values()
-        if job.state is READY
-        and job.ready_at == now
-        and job.run_at > broker.wall(now)
-        # One that ran before may have been queued again by an operator.
-        and not job.attempts
-    ]
+    ready = [job for job in broker.jobs.values() if job.state is READY and job.ready_at == now]
+    # One that ran before may have been queued again by an operator.
+    early = [job.id for job in ready if job.run_at > broker.wall(now) and not job.attempts]
     assert not early, f"ready before their time: {early}"
 
 
@@ -113,17 +107,12 @@ def budgets_add_up(broker: Broker) -> None:
     successors = sum(map(waiting.weight, waiting.by_job.values()))
     fleeting = [job for job in jobs if not job.policy.durable]
     leased = sum(broker.leases.weight(job) for job in jobs if job.state is LEASED)
+    large, windows = broker.backlog.large, broker.queue_list.windows
     sums = {  # what is counted, and what is there
         "leased": (broker.leases.bytes, successors + leased),
         "successors": (broker.lifecycle.successors.bytes, successors),
-        "large": (
-            broker.backlog.large.bytes,
-            sum(len(job.body) for job in broker.backlog.large.jobs.values()),
-        ),
-        "windows": (
-            broker.queue_list.windows.bytes_held,
-            sum(queue.bytes_held for queue in broker.queues.values()),
-        ),
+        "large": (large.bytes, sum(len(job.body) for job in large.jobs.values())),
+        "windows": (windows.bytes_held, sum(q.bytes_held for q in broker.queues.values())),
         "queues": (broker.queue_list.bytes, sum(map(queue_bytes, broker.queues))),
         "watches": (broker.watches.count, sum(map(len, broker.watches.by_job.values()))),
         "keys": (broker.keys.bytes, sum(key_cost(taken) for _, taken in broker.keys.items())),

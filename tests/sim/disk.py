@@ -187,9 +187,7 @@ class Disk:
         settings = {s.queue: (s.paused, s.until) for s in self.settings.values()}
         assert listed == settings, "settings differ"
         kept = sum(job.state is DEAD and job.policy.keep_dead for job in alone)
-        assert kept == broker.backlog.kept_dead, (
-            f"{kept} dead jobs are kept, not {broker.backlog.kept_dead}"
-        )
+        assert kept == broker.backlog.kept_dead, f"{kept} dead jobs are kept, and miscounted"
 
 
 def write_out(broker: Broker, disk: Disk | Store, now: int) -> None:

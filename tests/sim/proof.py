@@ -12,6 +12,7 @@ from tests.prove.harness import Options, Result, Tally
 from tests.prove.mutants import plant
 from tests.sim.mutants import MUTANTS, SEEDS
 from tests.sim.run import live
+from tests.sim.world import HOUR, START
 
 
 def run(options: Options) -> Result:
@@ -29,7 +30,7 @@ def run(options: Options) -> Result:
     for seed in seeds:
         life = live(seed, only)
         tally.update(seeds=1, jobs=life.world.tally.jobs, crashes=life.world.tally.crashes)
-        hours += life.hours
+        hours += (life.world.now - START) / HOUR
         worlds.update(life.protocols)
         seen.update(msgspec.json.encode(life.world.history))
         if life.violations:

@@ -12,7 +12,7 @@ from tests.prove import history
 from tests.prove.events import Event, Rules
 from tests.sim import checks
 from tests.sim.actors import SOMEDAY, populate
-from tests.sim.world import START, Faults, World
+from tests.sim.world import Faults, World
 from tests.support import protocols
 from tests.support.peer import QUEUES
 from tests.support.protocols import PROTOCOLS
@@ -38,10 +38,6 @@ class Life(NamedTuple):
     world: World
     protocols: list[str]
     violations: list[str]
-
-    @property
-    def hours(self) -> float:
-        return (self.world.now - START) / 3_600_000
 
 
 def _services(broker: Broker, rng: Random) -> dict[str, Service]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, cast
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Millis
 from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
@@ -36,9 +35,7 @@ class Group:
 class Server:
     """One life of a server: from what the disk remembers to its crash."""
 
-    def __init__(
-        self, disk: Disk, services: Services, limits: Limits, seed: int, now: Millis
-    ) -> None:
+    def __init__(self, disk: Disk, services: Services, limits: Limits, seed: int, now: int) -> None:
         self.disk = disk
         self.broker = Broker(limits, Random(seed))
         self.broker.restore_at(disk.snapshot(), now)
@@ -51,7 +48,7 @@ class Server:
 
     # -- links ------------------------------------------------------------------------------
 
-    def open(self, service: str, wire: Wire, now: Millis) -> Link:
+    def open(self, service: str, wire: Wire, now: int) -> Link:
         """A peer has connected."""
         self._links += 1
         peer = Peer("127.0.0.1", local=True)
@@ -59,34 +56,33 @@ class Server:
         link.carrier = wire
         return link
 
-    def close(self, wire: Wire, now: Millis) -> None:
+    def close(self, wire: Wire, now: int) -> None:
         """A peer is gone."""
         self.engine.close_link(wire.link, now, undelivered=wire.waits_for != 0)
 
     # -- the turn ---------------------------------------------------------------------------
 
-    def turn(self, now: Millis) -> None:
+    def turn(self, now: int) -> None:
         """Act on what came in; write it down if the disk is free; say what may be said."""
         self.engine.turn(now)
         if not self.busy:
             self._begin_group(now)
         self._speak()
 
-    def committed(self, now: Millis) -> None:
+    def committed(self, now: int) -> None:
         """The group in flight is durable: everything that waited for it is true."""
         self.disk.commit()
         self._release(self._in_flight)
         self.busy = False
         self.turn(now)
 
-    def _begin_group(self, now: Millis) -> None:
+    def _begin_group(self, now: int) -> None:
         broker = self.broker
+        group, self._forming = self._forming, Group(self._forming.number + 1)
         if not broker.has_changes() and not broker.wants:
-            group, self._forming = self._forming, Group(self._forming.number + 1)
             self._release(group)
             return
-        self._in_flight, self._forming = self._forming, Group(self._forming.number + 1)
-        self.busy = True
+        self._in_flight, self.busy = group, True
         changes, wants = broker.drain(), broker.take_wants()
         for want, jobs in zip(wants, self.disk.write(changes, wants), strict=True):
             self.engine.supplied(want, jobs, now)

@@ -136,20 +136,16 @@ class Hostility:
         link, _, pass_ms = head.partition(b" +")
         return Step(link.decode(), tuple(map(self.message, split(said))), int(pass_ms or 0))
 
-    def cases(self, rng: Random) -> Iterator[Case]:
-        """Small ones."""
+    def shuffled_cases(self, seed: int) -> list[Case]:
+        """All small ones, in an order of chance."""
+        rng, found = Random(seed), list[Case]()
         for name in self.tables.names:
             kind, _, tail = name.partition(" + ")
             outcome = kind.removeprefix("stranger ")
             if outcome in OUTCOMES:
                 behind = b"".join(self.rows(tail))
                 for messages in self.tables.rows(name, rng):
-                    yield Case(self.written(messages) + behind, outcome, kind == outcome)
-
-    def shuffled_cases(self, seed: int) -> list[Case]:
-        """All of them, in an order of chance."""
-        rng = Random(seed)
-        found = list(self.cases(rng))
+                    found.append(Case(self.written(messages) + behind, outcome, kind == outcome))
         rng.shuffle(found)
         return found
 
