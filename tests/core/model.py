@@ -321,7 +321,7 @@ def truth(broker: Broker, disk: Disk) -> dict[int, Job]:
     found: dict[int, Job] = {}
     for row in disk.rows.values():
         emptied = row.queue in log.emptied and row.id not in log.spared
-        is_emptied = emptied and row.state is READY and row.shelf is Shelf.TAIL
+        is_emptied = emptied and row.state is READY and row.shelf is Shelf.BACKLOG
         if not (log.flushed or is_emptied or row.id in gone or row.id in log.dirty):
             found[row.id] = row
     for job in log.dirty.values():

@@ -45,9 +45,9 @@ def _forget_its_place(self: Any, job: Any, *_: Any) -> None:
     job.place = 0
 
 
-@bug("a-stored-job-overtakes-those-in-the-tail", "core.window:Window.belongs_to_tail", around)
-def _only_volatile_ones(belongs_to_tail: Function, self: Any, job: Any) -> Any:
-    return not job.policy.durable and belongs_to_tail(self, job)
+@bug("a-stored-job-overtakes-those-in-the-tail", "core.window:Window.belongs_to_backlog", around)
+def _only_volatile_ones(belongs_to_backlog: Function, self: Any, job: Any) -> Any:
+    return not job.policy.durable and belongs_to_backlog(self, job)
 
 
 @bug("what-only-memory-has-overtakes-more-urgent-ones", "core.window:Window.best_priority", by)
@@ -57,7 +57,7 @@ def _priority_of_the_first(self: Any) -> Any:
 
 @bug("tail-not-counted-down", "core.backlog:Backlog.remove", before)
 def _count_it_twice(self: Any, job: Any, queue: Any) -> None:
-    queue.tail += job.state is State.READY
+    queue.backlog += job.state is State.READY
 
 
 @bug("a-retried-job-keeps-its-place", f"{_DISPATCH}.enqueue", around)
@@ -105,14 +105,14 @@ def _join_elsewhere(self: Any, new: Any, *_: Any, **__: Any) -> None:
 
 @bug("the-mark-hides-the-first-of-the-tail", "core.backlog:Backlog.restore", before)
 def _hide_the_first(self: Any, snapshot: Any) -> None:
-    for count in snapshot.tail:
+    for count in snapshot.backlog:
         if count.first is not None:
             count.first = (count.first[0], count.first[1] + 1)
 
 
 @bug("a-wake-up-is-lost", f"{_DISPATCH}.wake", around)
 def _lose_a_wake_up(wake: Function, self: Any, queue: Any) -> None:
-    if not queue.line:
+    if not queue.demands:
         queue.woken += 1
         wake(self, queue)
         queue.woken -= 1

@@ -8,7 +8,7 @@ from tests.core.kit import Bench, T, ids
 
 def told(changes: Changes) -> dict[str, list[int]]:
     """The jobs of each list that is not empty."""
-    names = ("added", "updated", "moved", "gone_held", "gone_tail")
+    names = ("added", "updated", "moved", "gone_from_memory", "gone_from_backlog")
     return {name: ids(jobs) for name in names if (jobs := getattr(changes, name))}
 
 
@@ -47,7 +47,7 @@ def test_what_changed_often_is_told_once_as_it_is_now(bench: Bench) -> None:
     bench.broker.release(job, worker.holder, T + 1, T)
     assert told(bench.broker.drain()) == {"updated": [job.id]}
     bench.broker.cancel(job, T)
-    assert told(bench.broker.drain()) == {"gone_held": [job.id]}
+    assert told(bench.broker.drain()) == {"gone_from_memory": [job.id]}
 
 
 def test_jobs_move_between_the_shelves(small: Bench) -> None:
@@ -56,12 +56,12 @@ def test_jobs_move_between_the_shelves(small: Bench) -> None:
     urgent = small.submit(priority=-1)
     changes = small.broker.drain()
     assert told(changes) == {"added": [urgent.id], "moved": [4]}
-    assert changes.moved[0].shelf is Shelf.TAIL
+    assert changes.moved[0].shelf is Shelf.BACKLOG
     small.disk.write(changes, [])
     worker = small.worker(takes=2)
     small.write()
     supplied = small.broker.jobs[4]
-    assert supplied.shelf == Shelf.TAIL
+    assert supplied.shelf == Shelf.BACKLOG
     for _ in range(3):
         small.take(worker)
     changes = small.broker.drain()
@@ -72,7 +72,7 @@ def test_jobs_move_between_the_shelves(small: Bench) -> None:
 def test_a_new_job_that_goes_straight_into_the_tail_is_added_there(small: Bench) -> None:
     small.submit_many(6)
     changes = small.broker.drain()
-    assert [job.shelf for job in changes.added] == [Shelf.HELD] * 4 + [Shelf.TAIL] * 2
+    assert [job.shelf for job in changes.added] == [Shelf.HELD] * 4 + [Shelf.BACKLOG] * 2
 
 
 def test_the_dead_lie_in_the_tail_and_the_discarded_nowhere(bench: Bench) -> None:
@@ -82,8 +82,8 @@ def test_the_dead_lie_in_the_tail_and_the_discarded_nowhere(bench: Bench) -> Non
     for _ in range(2):
         bench.broker.fail(bench.take(worker), worker.holder, Failure(), T)
     changes = bench.broker.drain()
-    assert told(changes) == {"moved": [kept.id], "gone_held": [discarded.id]}
-    assert (kept.shelf, kept.state) == (Shelf.TAIL, State.DEAD)
+    assert told(changes) == {"moved": [kept.id], "gone_from_memory": [discarded.id]}
+    assert (kept.shelf, kept.state) == (Shelf.BACKLOG, State.DEAD)
 
 
 def test_a_job_of_the_tail_that_ends_unseen_is_told_by_its_id(small: Bench) -> None:
@@ -91,7 +91,7 @@ def test_a_job_of_the_tail_that_ends_unseen_is_told_by_its_id(small: Bench) -> N
         small.submit(key=f"u{number}")
     small.write()
     small.submit(key="u5", on_conflict=OnConflict.REPLACE)
-    assert told(small.broker.drain()) == {"added": [7], "gone_tail": [6]}
+    assert told(small.broker.drain()) == {"added": [7], "gone_from_backlog": [6]}
 
 
 def test_bytes_on_their_way_are_counted_until_they_are_drained(bench: Bench) -> None:

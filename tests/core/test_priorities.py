@@ -155,5 +155,5 @@ def _cpu_s(window_jobs: int, spread: int) -> float:
     worker = bench.worker()
     for _ in range(in_memory):
         broker.finish(bench.take(worker), worker.holder, b"", T)
-    assert (broker.queues["q"].tail > 0) == (window_jobs < MANY)
+    assert (broker.queues["q"].backlog > 0) == (window_jobs < MANY)
     return time.process_time() - begin

@@ -74,12 +74,12 @@ def test_best_priority_is_that_of_the_next_job() -> None:
 
 def test_what_is_less_urgent_than_the_tail_waits_for_the_store() -> None:
     queue = queue_of((5, 9))
-    queue.grow_tail(3)
+    queue.grow_backlog(3)
     assert not queue.gives()
     assert queue.best_priority() is None
-    queue.shrink_tail(3)
+    queue.shrink_backlog(3)
     assert queue.gives()
-    queue.grow_tail(5)
+    queue.grow_backlog(5)
     assert queue.gives()
 
 
@@ -119,19 +119,19 @@ def test_a_cut_lets_the_least_urgent_go_first() -> None:
 
 def test_behind_the_mark_is_the_tail() -> None:
     queue = Queue(name="q")
-    assert not queue.belongs_to_tail(job(1))
+    assert not queue.belongs_to_backlog(job(1))
     queue.mark = (3, 10)
     behind = [(3, 11), (4, 1)]
     before = [(3, 10), (3, 9), (2, 99)]
-    assert all(queue.belongs_to_tail(job(place, priority)) for priority, place in behind)
-    assert not any(queue.belongs_to_tail(job(place, priority)) for priority, place in before)
+    assert all(queue.belongs_to_backlog(job(place, priority)) for priority, place in behind)
+    assert not any(queue.belongs_to_backlog(job(place, priority)) for priority, place in before)
 
 
 def test_ready_jobs_are_counted_by_their_own_priority_wherever_they_lie(small: Bench) -> None:
     for priority in (1, 1, 0, 2, 2, 2, 0, 3, 1) * 4:
         small.submit(priority=priority)
     queue = small.broker.queues["q"]
-    assert queue.tail > 20
+    assert queue.backlog > 20
     assert queue.by_priority() == {0: 8, 1: 12, 2: 12, 3: 4}
     small.restart()
     queue = small.broker.queues["q"]
@@ -146,10 +146,10 @@ def test_ready_jobs_are_counted_by_their_own_priority_wherever_they_lie(small: B
 
 def test_taking_all_forgets_the_tail_too() -> None:
     queue = queue_of(2, 1)
-    queue.tail, queue.mark = 7, (0, 2)
+    queue.backlog, queue.mark = 7, (0, 2)
     assert [each.place for each in queue.take_all()] == [1, 2]
     assert (queue.ready, queue.bytes_held) == (0, 0)
-    assert not queue.belongs_to_tail(job(99))
+    assert not queue.belongs_to_backlog(job(99))
 
 
 # -- window and tail together ---------------------------------------------------------------
@@ -255,7 +255,7 @@ def test_cancelling_the_last_job_of_the_tail_ends_the_tail(small: Bench) -> None
     assert visitor.id not in small.broker.jobs
     small.broker.cancel(visitor, T)
     queue = small.broker.queues["q"]
-    assert (queue.tail, queue.mark) == (0, None)
+    assert (queue.backlog, queue.mark) == (0, None)
     small.write()
     assert ids(small.take_all()) == ids(jobs[:-1])
 
@@ -278,7 +278,7 @@ def test_a_supplied_job_stays_on_its_shelf_until_something_happens_to_it(small: 
     small.worker(takes=3)
     small.write()
     supplied = small.broker.jobs[jobs[5].id]
-    assert supplied.shelf is Shelf.TAIL
+    assert supplied.shelf is Shelf.BACKLOG
     assert supplied is not jobs[5]
 
 
@@ -326,10 +326,10 @@ def test_a_window_that_is_much_too_large_is_cut_a_little_with_each_job_that_come
     bench = Bench(window_jobs=60, supply_jobs=4, held_jobs=100)
     for queue in ("a", "b"):
         bench.submit_many(60, queue)
-    left = [bench.broker.queues["b"].tail]
+    left = [bench.broker.queues["b"].backlog]
     for _ in range(40):
         bench.submit("b")
-        left.append(bench.broker.queues["b"].tail)
+        left.append(bench.broker.queues["b"].backlog)
     assert max(after - before for before, after in pairwise(left)) <= 9
     assert len(bench.broker.jobs) <= 104
     bench.write()

@@ -104,7 +104,7 @@ def recalled(bench: Bench, states: tuple[State, ...], after: int) -> list[int]:
     query = JobQuery(states=states, names=("n",), after=after, limit=7)
     while True:
         found = bench.disk.find(replace(query, limit=999))
-        rows = [job for job in found if job.shelf is Shelf.TAIL][: query.limit]
+        rows = [job for job in found if job.shelf is Shelf.BACKLOG][: query.limit]
         page = bench.broker.page_of(Recall(query, cast(Recaller, None)), rows)
         if page is not None:
             return ids(page)

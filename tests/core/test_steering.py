@@ -123,7 +123,7 @@ def test_a_purge_deals_with_supplied_jobs_one_by_one() -> None:
     worker = bench.worker(takes=3)
     bench.write()
     runs = bench.take(worker)
-    supplied = [j for j in bench.broker.jobs.values() if j.shelf is Shelf.TAIL]
+    supplied = [j for j in bench.broker.jobs.values() if j.shelf is Shelf.BACKLOG]
     assert len(supplied) >= 2
     killed = supplied[-1]
     bench.broker.kill(killed, T)
@@ -186,7 +186,7 @@ def test_a_purge_remembers_the_newest_of_many_jobs(monkeypatch: pytest.MonkeyPat
     bench.broker.purge_queues(("q",), T)
     changes = bench.broker.drain()
     assert ids(changes.ended) == ids(jobs[-3:])
-    assert ids(changes.gone_held) == ids(jobs)
+    assert ids(changes.gone_from_memory) == ids(jobs)
 
 
 def test_a_removed_queue_is_forgotten_and_made_anew_by_a_job(small: Bench) -> None:

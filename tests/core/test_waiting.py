@@ -68,8 +68,8 @@ def test_a_cut_keeps_the_nearest_and_marks_the_last_of_them(waiting: Waiting) ->
     for job_id, run_at in ((1, 30), (2, 10), (3, 20), (4, 40)):
         waiting.add(job(job_id, run_at))
     assert (ids(waiting.cut(2, 99, 99)), waiting.mark) == ([4, 1], (30, 0))
-    assert waiting.belongs_to_tail(job(5, 31))
-    assert not waiting.belongs_to_tail(job(5, 19))
+    assert waiting.belongs_to_backlog(job(5, 31))
+    assert not waiting.belongs_to_backlog(job(5, 19))
     assert ids(waiting.due(99, 99)) == [2, 3]
 
 
@@ -106,7 +106,7 @@ def test_few_jobs_leave_memory_at_once_however_many_wait(order: int) -> None:
     before = 0
     for number in range(0, 200 * order, order):
         bench.submit(run_at=SOON + 1_000 + number)
-        left = bench.broker.waiting.tail
+        left = bench.broker.waiting.backlog
         assert left - before <= 5
         before = left
         assert bench.broker.waiting.size <= 55

@@ -124,8 +124,8 @@ class Stage(AnyWorld):
         """What a link has to say; it is sent by this."""
         text = b"".join(link.out).decode()
         link.out.clear()
-        link.weighed = 0
-        link.bulky = False
+        link.counted = 0
+        link.in_pieces = False
         link.after_commit = False
         self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
         return text

@@ -69,7 +69,7 @@ def test_floods_take_turns_and_new_input_is_heard_beside_them() -> None:
 def test_if_there_is_need_for_care_every_piece_of_input_is_asked_about(stage: Stage) -> None:
     links = [stage.open() for _ in range(3)]
     asked = end_after(stage, 100)
-    stage.engine.careful = True
+    stage.engine.one_by_one = True
     for link in links:
         stage.say(link, "x\n")
     stage.engine.turn(T)
@@ -256,14 +256,14 @@ def test_a_link_whose_messages_take_long_comes_behind_the_others(stage: Stage) -
     spend(slow, HEAVY + 1)
     stage.say(slow, "one\n")
     stage.engine.turn(T)
-    assert (stage.said(slow), slow.heavy) == ("one\n", True)
+    assert (stage.said(slow), slow.costly) == ("one\n", True)
     for link in (slow, other):
         stage.say(link, "two\n")
     stage.engine.turn(T)
     assert (stage.said(slow), stage.said(other)) == ("", "two\n")
     spend(slow, 0)
     stage.engine.turn(T)
-    assert (stage.said(slow), slow.heavy) == ("two\n", False)
+    assert (stage.said(slow), slow.costly) == ("two\n", False)
     stage.say(slow, "three\n")
     stage.engine.turn(T)
     assert stage.said(slow) == "three\n"

@@ -5,12 +5,12 @@ from random import Random
 from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
-from franca.node.run import without_tails
+from franca.node.run import without_backlogs
 from franca.store.memory import MemoryStore
 
 
 def test_a_store_in_memory_never_has_a_tail() -> None:
-    limits = without_tails(Limits(window_jobs=5, held_jobs=5, window_bytes=5, supply_jobs=1))
+    limits = without_backlogs(Limits(window_jobs=5, held_jobs=5, window_bytes=5, supply_jobs=1))
     store, broker = MemoryStore(), Broker(limits, Random(1))
     for number in range(50):
         broker.submit(NewJob("q", "k", b"body", Policy(), run_at=0 if number % 2 else 9_000), 1_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import Gathering, LineReader
+from franca.protocols.buffer import LineReader, PartialBytes
 
 LINE_MAX = 30
 
@@ -18,7 +18,7 @@ def test_a_line_that_is_too_long_is_the_end() -> None:
 
 
 def test_bytes_that_are_not_kept_are_counted_all_the_same() -> None:
-    dropped, kept = Gathering(10, keeps=False), Gathering(10)
+    dropped, kept = PartialBytes(10, keeps=False), PartialBytes(10)
     for one in (dropped, kept):
         assert (one.feed(b"12345678"), one.feed(b"90abc"), one.is_whole) == (8, 2, True)
     assert (dropped.kept, dropped.value()) == (0, b"")

@@ -93,8 +93,8 @@ class AnyWorld:
             said = list(link.out)
             puppet.waited_for_commit |= link.after_commit
             link.out.clear()
-            link.after_commit = link.bulky = False
-            link.weighed = 0
+            link.after_commit = link.in_pieces = False
+            link.counted = 0
             puppet.receive(said)
             if link.closing and not link.closed:
                 self.engine.close_link(link, self.now, undelivered=False)

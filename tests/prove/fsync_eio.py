@@ -147,9 +147,9 @@ class Point:
             got = client.fetch("q")
             if got is not None:
                 served.add(got["jid"])
-        unsettled = self._said("fetch") - self._said("ack")
+        has_follow_up = self._said("fetch") - self._said("ack")
         running: int = facts["tasks"]["Busy"]["size"]
-        return served, running - len(served) - len(unsettled - served)
+        return served, running - len(served) - len(has_follow_up - served)
 
     def _said(self, verb: str) -> set[str]:
         said = [command for dialogue in self.dialogues for command in dialogue.said]

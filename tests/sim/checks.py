@@ -62,7 +62,7 @@ def holders_hold(broker: Broker, claims: Iterable[tuple[str, str]]) -> None:
 def nobody_waits_in_vain(broker: Broker) -> None:
     """4: nothing stays ready while a demand for its queue stands, but for what the store brings."""
     for queue in broker.queues.values():
-        if queue.line and not queue.paused:
+        if queue.demands and not queue.paused:
             assert not queue.ready or queue.supplying, f"{queue.name}: ready, and a demand waits"
         if queue.sleepers and not queue.paused:
             assert queue.woken >= queue.ready, f"{queue.name}: ready, and nobody is woken"
@@ -93,11 +93,11 @@ def settled_jobs_are_gone(broker: Broker) -> None:
     held = sum(q.size + q.leased for q in broker.queues.values()) + broker.waiting.size
     held += len(broker.lifecycle.successors.by_job)
     assert held == len(broker.jobs), f"{len(broker.jobs)} jobs in memory, {held} of them in a line"
-    in_tail = set(broker.watches.in_store)
-    gone = broker.watches.by_job.keys() - broker.jobs.keys() - in_tail
+    in_backlog = set(broker.watches.in_store)
+    gone = broker.watches.by_job.keys() - broker.jobs.keys() - in_backlog
     assert not gone, f"jobs that are gone are watched: {gone}"
-    assert in_tail <= broker.watches.by_job.keys(), "jobs that nobody watches are waited for"
-    assert not in_tail & broker.jobs.keys(), "jobs in memory are waited for in the tail"
+    assert in_backlog <= broker.watches.by_job.keys(), "jobs that nobody watches are waited for"
+    assert not in_backlog & broker.jobs.keys(), "jobs in memory are waited for in the tail"
 
 
 def budgets_add_up(broker: Broker) -> None:

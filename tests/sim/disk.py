@@ -19,11 +19,11 @@ from franca.core.changes import Changes, QueueSetting, Totals
 from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State
 from franca.core.stubs import needs_stub, stub_of
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
-from franca.store.memory import tail_counts
+from franca.store.memory import backlog_counts
 from franca.store.port import Store, fits, order_of
 from franca.store.rows import COLUMN_COUNT, Row, body_row, job_of, life_values, row_of
 
-HELD, TAIL = Shelf.HELD, Shelf.TAIL
+HELD, BACKLOG = Shelf.HELD, Shelf.BACKLOG
 READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD
 # A lease may end earlier in memory than in its row: a restart cuts it. The others are memory's alone.
 UNCOMPARED = {"until", "timed", "shelf", "away", "weight", "progress"}
@@ -52,8 +52,8 @@ class Disk:
         if changes.flushed:
             self._settle(self.rows.values())
             self.rows, self.settings, self.schedules = {}, {}, {}
-        for queue in changes.emptied_tails:
-            ready = [j for j in self._on(TAIL) if j.queue == queue and j.state is READY]
+        for queue in changes.emptied_backlogs:
+            ready = [j for j in self._on(BACKLOG) if j.queue == queue and j.state is READY]
             emptied = [job for job in ready if job.id not in changes.spared]
             self._settle(emptied)
             for job in emptied:
@@ -66,11 +66,11 @@ class Disk:
                 there = self.rows[job.id].shelf is job.shelf
                 assert there is stay, f"job {job.id} was on the wrong shelf"
                 self._put_again(job)
-        for shelf, gone in ((HELD, changes.gone_held), (TAIL, changes.gone_tail)):
+        for shelf, gone in ((HELD, changes.gone_from_memory), (BACKLOG, changes.gone_from_backlog)):
             for job in gone:
                 assert self.rows[job.id].shelf is shelf, f"job {job.id} goes from the wrong shelf"
                 del self.rows[job.id]
-        self._settle([*changes.gone_held, *changes.gone_tail, *changes.ended])
+        self._settle([*changes.gone_from_memory, *changes.gone_from_backlog, *changes.ended])
         self.settings.update((setting.queue, setting) for setting in changes.queues_saved)
         self.schedules.update((s.id, replace(s)) for s in changes.schedules_saved)
         for name in changes.queues_gone:
@@ -90,12 +90,12 @@ class Disk:
 
     def snapshot(self) -> Snapshot:
         """What a broker must remember at birth."""
-        tail = list(self._on(TAIL))
+        tail = list(self._on(BACKLOG))
         waiting = [(job.run_at, job.id) for job in tail if job.state is WAITING]
         return Snapshot(
             totals=copy(self.totals),
             held=[self._light(job) for job in self._on(HELD)],
-            tail=tail_counts(tail),
+            backlog=backlog_counts(tail),
             first_waiting=min(waiting, default=None),
             queues=[self.settings[name] for name in sorted(self.settings)],
             schedules=[replace(schedule) for schedule in self.schedules.values()],
@@ -135,7 +135,7 @@ class Disk:
     def _answer(self, want: Want) -> list[Job]:
         if isinstance(want, Recall):
             return self.find(want.query)
-        rows = [(_place(job), job) for job in self._on(TAIL) if job.state is _WANTED[type(want)]]
+        rows = [(_place(job), job) for job in self._on(BACKLOG) if job.state is _WANTED[type(want)]]
         if isinstance(want, SupplyReady):
             rows = [(place, job) for place, job in rows if job.queue == want.queue]
         behind = sorted((place, job.id) for place, job in rows if place > want.mark)
@@ -166,20 +166,22 @@ class Disk:
             assert not wrong, f"job {job.id}: {wrong} differ"
             assert job.until <= row.until, f"job {job.id} is leased longer in memory"
         alone = [job for job in self.rows.values() if job.id not in durable]
-        assert all(job.shelf is TAIL for job in alone), "a held row is not in memory"
+        assert all(job.shelf is BACKLOG for job in alone), "a held row is not in memory"
         assert all(job.state is not LEASED for job in alone), "a lease is in the tail"
         for queue in broker.queues.values():
             mine = [job for job in alone if job.queue == queue.name]
             ready = [(j.priority, j.place) for j in mine if j.state is READY]
-            assert len(ready) == queue.tail, f"{queue.name}: {queue.tail} in the tail"
+            assert len(ready) == queue.backlog, f"{queue.name}: {queue.backlog} in the tail"
             levels = Counter(priority for priority, _ in ready)
-            assert levels == queue.tail_levels, f"{queue.name}: {queue.tail_levels} in the tail"
+            assert levels == queue.backlog_levels, (
+                f"{queue.name}: {queue.backlog_levels} in the tail"
+            )
             assert (queue.mark is None) == (not ready), f"{queue.name}: mark {queue.mark}"
             assert not ready or min(ready) > (queue.mark or min(ready)), f"{queue.name}: mark"
             assert sum(job.state is DEAD for job in mine) == queue.dead, f"{queue.name}: dead"
         waiting = [(job.run_at, job.id) for job in alone if job.state is WAITING]
         line = broker.waiting
-        assert len(waiting) == line.tail, f"{line.tail} waiting in the tail"
+        assert len(waiting) == line.backlog, f"{line.backlog} waiting in the tail"
         assert not waiting or min(waiting) > (line.mark or min(waiting)), "the waiting mark"
         assert {job.queue for job in alone} <= set(broker.queues), "a queue is forgotten"
         assert self.schedules.keys() == broker.schedules.by_id.keys(), "schedules differ"

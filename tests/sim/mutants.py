@@ -50,7 +50,7 @@ bug("failures-are-not-counted", "core.lifecycle:Lifecycle._count_failure", retur
 
 @bug("the-tail-is-forgotten-at-a-restart", "core.backlog:Backlog.restore", before)
 def _forget_the_tail(self: Any, snapshot: Any) -> None:
-    snapshot.tail.clear()
+    snapshot.backlog.clear()
 
 
 @bug("an-ack-is-not-durable", "core.lifecycle:Lifecycle.finish", after)

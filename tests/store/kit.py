@@ -38,7 +38,7 @@ def a_job(job_id: int, **fields: Any) -> core.Job:
 
 def tailed(job_id: int, **fields: Any) -> core.Job:
     """A ready job of the tail."""
-    return a_job(job_id, shelf=core.Shelf.TAIL, **fields)
+    return a_job(job_id, shelf=core.Shelf.BACKLOG, **fields)
 
 
 def odd_jobs() -> list[core.Job]:

@@ -6,6 +6,7 @@ from franca.core.changes import QueueSetting, Totals
 from franca.core.model import (
     FIXED_FIELDS,
     KEPT_MS,
+    BacklogCount,
     Job,
     JobQuery,
     NewJob,
@@ -14,7 +15,6 @@ from franca.core.model import (
     Schedule,
     Shelf,
     State,
-    TailCount,
 )
 from franca.core.stubs import Stub
 from franca.core.wants import Recall, SupplyReady, SupplyWaiting
@@ -43,7 +43,12 @@ pytestmark = pytest.mark.parametrize(
 
 def test_a_new_store_holds_nothing(desk: StoreFixture) -> None:
     snapshot = desk.snapshot
-    assert (snapshot.held, snapshot.tail, snapshot.queues, snapshot.schedules) == ([], [], [], [])
+    assert (snapshot.held, snapshot.backlog, snapshot.queues, snapshot.schedules) == (
+        [],
+        [],
+        [],
+        [],
+    )
     assert (snapshot.first_waiting, snapshot.known, snapshot.totals) == (None, [], Totals())
 
 
@@ -73,7 +78,7 @@ def test_a_job_may_change_many_times_in_many_groups(desk: StoreFixture) -> None:
 def test_held_jobs_that_are_gone_are_not_found_again(desk: StoreFixture) -> None:
     jobs = [a_job(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 7)]
     desk.write(added=jobs)
-    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in jobs[:4]])
+    desk.write(gone_from_memory=[copy(job, shelf=Shelf.NOWHERE) for job in jobs[:4]])
     assert desk.held() == all_fields(jobs[4:])
 
 
@@ -81,7 +86,7 @@ def test_held_jobs_that_are_gone_are_not_found_again(desk: StoreFixture) -> None
 
 
 def test_jobs_of_the_tail_are_supplied_with_every_field(desk: StoreFixture) -> None:
-    jobs = [copy(job, shelf=Shelf.TAIL, state=State.READY) for job in odd_jobs()]
+    jobs = [copy(job, shelf=Shelf.BACKLOG, state=State.READY) for job in odd_jobs()]
     desk.write(added=jobs)
     desk.reopen()
     found = [job for queue in {job.queue for job in jobs} for job in desk.ready(queue)]
@@ -151,7 +156,7 @@ def test_waiting_jobs_come_by_time_and_then_by_id(desk: StoreFixture) -> None:
     assert supplied((30, 4), 9) == [5]
 
 
-@pytest.mark.parametrize("shelf", [Shelf.HELD, Shelf.TAIL])
+@pytest.mark.parametrize("shelf", [Shelf.HELD, Shelf.BACKLOG])
 def test_everything_but_what_is_fixed_may_change(desk: StoreFixture, shelf: Shelf) -> None:
     [odd] = [job for job in odd_jobs() if job.id == 5]
     same = (*FIXED_FIELDS, "body", "story", "state", "shelf", "away", "weight", "timed")
@@ -186,7 +191,7 @@ def test_a_job_that_is_killed_in_the_tail_keeps_its_new_policy(desk: StoreFixtur
 def test_jobs_of_the_tail_that_are_gone_are_not_supplied(desk: StoreFixture) -> None:
     jobs = [tailed(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 7)]
     desk.write(added=jobs)
-    desk.write(gone_tail=[copy(job, shelf=Shelf.NOWHERE) for job in jobs[:4]])
+    desk.write(gone_from_backlog=[copy(job, shelf=Shelf.NOWHERE) for job in jobs[:4]])
     desk.reopen()
     assert all_fields(desk.ready()) == all_fields(jobs[4:])
 
@@ -194,7 +199,7 @@ def test_jobs_of_the_tail_that_are_gone_are_not_supplied(desk: StoreFixture) -> 
 def test_a_job_taken_out_of_the_tail_unseen_is_gone_whatever_its_size(desk: StoreFixture) -> None:
     desk.write(added=[tailed(1, body=b"b" * LARGE), tailed(2), tailed(3)])
     unseen = [a_job(n, body=b"", name="", shelf=Shelf.NOWHERE) for n in (1, 2)]
-    desk.write(gone_tail=unseen)
+    desk.write(gone_from_backlog=unseen)
     desk.reopen()
     assert list(desk.live()) == [3]
 
@@ -205,7 +210,7 @@ def test_a_job_taken_out_of_the_tail_unseen_is_gone_whatever_its_size(desk: Stor
 def test_moved_jobs_are_on_their_new_shelf_and_only_there(desk: StoreFixture) -> None:
     held, tail = odd_jobs()[:5], [tailed(n, body=b"b" * LARGE) for n in range(11, 14)]
     desk.write(added=[*held, *tail])
-    to_tail = [copy(job, shelf=Shelf.TAIL) for job in held[:3]]
+    to_tail = [copy(job, shelf=Shelf.BACKLOG) for job in held[:3]]
     to_held = [copy(job, shelf=Shelf.HELD, state=State.LEASED, holder="w") for job in tail[:2]]
     desk.write(moved=[*to_tail, *to_held])
     assert desk.held() == light_fields([*held[3:], *to_held])
@@ -215,11 +220,11 @@ def test_moved_jobs_are_on_their_new_shelf_and_only_there(desk: StoreFixture) ->
 def test_a_job_may_go_to_and_fro_and_then_leave(desk: StoreFixture) -> None:
     job = a_job(1, body=b"b" * LARGE)
     desk.write(added=[job])
-    for shelf in (Shelf.TAIL, Shelf.HELD, Shelf.TAIL):
+    for shelf in (Shelf.BACKLOG, Shelf.HELD, Shelf.BACKLOG):
         job = copy(job, shelf=shelf)
         desk.write(moved=[job])
     assert desk.live() == all_fields([job])
-    desk.write(gone_tail=[copy(job, shelf=Shelf.NOWHERE)])
+    desk.write(gone_from_backlog=[copy(job, shelf=Shelf.NOWHERE)])
     desk.reopen()
     assert desk.live() == {}
 
@@ -236,14 +241,14 @@ def test_an_emptied_tail_loses_its_ready_jobs_and_no_others(desk: StoreFixture) 
         a_job(7, body=b"b" * LARGE),
     ]
     desk.write(added=[tailed(1), tailed(2, body=b"b" * LARGE), *staying])
-    desk.write(emptied_tails=["q", "unknown", "q"])
+    desk.write(emptied_backlogs=["q", "unknown", "q"])
     desk.reopen()
     assert desk.live() == all_fields(staying)
 
 
 def test_jobs_added_with_the_emptying_of_their_tail_stay(desk: StoreFixture) -> None:
     desk.write(added=[tailed(1), tailed(2)])
-    desk.write(emptied_tails=["q"], added=[tailed(3, body=b"b" * LARGE)])
+    desk.write(emptied_backlogs=["q"], added=[tailed(3, body=b"b" * LARGE)])
     desk.reopen()
     assert list(desk.live()) == [3]
 
@@ -256,7 +261,11 @@ def test_spared_jobs_of_an_emptied_tail_fare_as_is_said_one_by_one(desk: StoreFi
     failed = [copy(job, state=State.WAITING, run_at=9, failures=1) for job in jobs[2:4]]
     gone = [copy(job, shelf=Shelf.NOWHERE) for job in jobs[4:6]]
     desk.write(
-        emptied_tails=["q"], spared=[1, 2, 3, 4, 5, 6], moved=leased, updated=failed, gone_tail=gone
+        emptied_backlogs=["q"],
+        spared=[1, 2, 3, 4, 5, 6],
+        moved=leased,
+        updated=failed,
+        gone_from_backlog=gone,
     )
     desk.reopen()
     assert desk.live() == all_fields([*leased, *failed])
@@ -273,7 +282,7 @@ def test_a_flush_forgets_everything_but_what_comes_with_it(desk: StoreFixture) -
     desk.write(flushed=True, added=[a_job(21)], queues_saved=[QueueSetting("new", False)])
     assert desk.held() == all_fields([a_job(21)])
     snapshot = desk.snapshot
-    assert (snapshot.tail, snapshot.schedules) == ([], [])
+    assert (snapshot.backlog, snapshot.schedules) == ([], [])
     assert snapshot.queues == [QueueSetting("new", False)]
     assert desk.find(limit=100) == [21]
     assert snapshot.totals == desk.totals
@@ -281,7 +290,7 @@ def test_a_flush_forgets_everything_but_what_comes_with_it(desk: StoreFixture) -
 
 def test_a_tail_emptied_after_a_flush_in_one_group_is_empty(desk: StoreFixture) -> None:
     desk.write(added=[tailed(1), tailed(2, body=b"b" * LARGE)])
-    desk.write(flushed=True, emptied_tails=["q"], added=[tailed(3)])
+    desk.write(flushed=True, emptied_backlogs=["q"], added=[tailed(3)])
     desk.reopen()
     assert list(desk.live()) == [3]
 
@@ -336,11 +345,11 @@ def test_a_snapshot_counts_the_tail_and_says_where_it_begins(desk: StoreFixture)
         ]
     )
     snapshot = desk.reopen()
-    assert {count.queue: count for count in snapshot.tail} == {
-        "q": TailCount(
+    assert {count.queue: count for count in snapshot.backlog} == {
+        "q": BacklogCount(
             "q", scheduled=1, retrying=1, ready=3, dead=1, first=(2, 8), levels={2: 2, 3: 1}
         ),
-        "ü": TailCount("ü", dead=2, kept_dead=1),
+        "ü": BacklogCount("ü", dead=2, kept_dead=1),
     }
     assert snapshot.first_waiting == (60, 6)
 
@@ -377,11 +386,11 @@ def test_what_is_wanted_is_read_behind_the_group_it_came_with(desk: StoreFixture
         Recall(JobQuery(states=(State.LEASED, State.DEAD)), Nobody()),
         added=[tailed(4, place=0), a_job(5, state=State.LEASED, holder="w")],
         updated=[tailed(3, state=State.DEAD, run_at=1)],
-        gone_tail=[a_job(1, shelf=Shelf.NOWHERE)],
+        gone_from_backlog=[a_job(1, shelf=Shelf.NOWHERE)],
     )
     assert [job.id for job in ready] == [4, 2]
     assert waiting == []
-    assert [(job.id, job.shelf) for job in recalled] == [(3, Shelf.TAIL), (5, Shelf.HELD)]
+    assert [(job.id, job.shelf) for job in recalled] == [(3, Shelf.BACKLOG), (5, Shelf.HELD)]
 
 
 def test_a_recall_sees_both_shelves_and_no_ended_jobs(desk: StoreFixture) -> None:
@@ -474,7 +483,9 @@ def test_ended_jobs_are_remembered_with_their_end(desk: StoreFixture) -> None:
         started_at=8, ready_at=7, priority=-4, media="json", attempt_log=odd_jobs()[6].attempt_log, body=b"b" * 100,
     )  # fmt: skip
     desk.write(added=[job])
-    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE)], ended=[copy(job, shelf=Shelf.NOWHERE)])
+    desk.write(
+        gone_from_memory=[copy(job, shelf=Shelf.NOWHERE)], ended=[copy(job, shelf=Shelf.NOWHERE)]
+    )
     desk.reopen()
     [found] = desk.store.find(JobQuery(states=(State.DONE,)))
     kept = Ended.__struct_fields__

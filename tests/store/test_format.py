@@ -38,7 +38,7 @@ def test_the_numbers_of_states_and_shelves_stay() -> None:
     assert {s.name: s.value for s in State} == {
         "WAITING": 0, "READY": 1, "LEASED": 2, "DONE": 3, "DEAD": 4, "CANCELLED": 5,
     }  # fmt: skip
-    assert {s.name: s.value for s in Shelf} == {"NOWHERE": 0, "HELD": 1, "TAIL": 2}
+    assert {s.name: s.value for s in Shelf} == {"NOWHERE": 0, "HELD": 1, "BACKLOG": 2}
     assert {b.name: b.value for b in Backoff} == {"FIXED": 0, "POWER": 1, "DOUBLING": 2}
 
 

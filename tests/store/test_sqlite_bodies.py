@@ -30,21 +30,21 @@ def large(job_id: int, shelf: Shelf) -> Job:
 def test_every_way_out_of_the_store_takes_the_body_along(desk: StoreFixture) -> None:
     held, tail = (
         [large(n + base, shelf) for n in range(5)]
-        for base, shelf in ((1, Shelf.HELD), (11, Shelf.TAIL))
+        for base, shelf in ((1, Shelf.HELD), (11, Shelf.BACKLOG))
     )
     desk.write(added=[*held, *tail, large(21, Shelf.HELD)])
     assert bodies_in(desk) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21]
-    desk.write(gone_held=[held[0]], gone_tail=[tail[0]])
-    desk.write(gone_tail=[a_job(12, body=b"")])
-    desk.write(moved=[copy(held[1], shelf=Shelf.TAIL), copy(tail[2], shelf=Shelf.HELD)])
+    desk.write(gone_from_memory=[held[0]], gone_from_backlog=[tail[0]])
+    desk.write(gone_from_backlog=[a_job(12, body=b"")])
+    desk.write(moved=[copy(held[1], shelf=Shelf.BACKLOG), copy(tail[2], shelf=Shelf.HELD)])
     desk.write(updated=[copy(held[2], state=State.LEASED), copy(tail[3], state=State.DEAD)])
     assert bodies_in(desk) == [2, 3, 4, 5, 13, 14, 15, 21]
-    desk.write(emptied_tails=["q"])
+    desk.write(emptied_backlogs=["q"])
     desk.sweep()
     assert bodies_in(desk) == [3, 4, 5, 13, 14, 21]
-    desk.write(gone_tail=[tail[3]], gone_held=[tail[2]], ended=[tail[2]])
+    desk.write(gone_from_backlog=[tail[3]], gone_from_memory=[tail[2]], ended=[tail[2]])
     assert bodies_in(desk) == [3, 4, 5, 21]
-    desk.write(flushed=True, added=[large(31, Shelf.TAIL)])
+    desk.write(flushed=True, added=[large(31, Shelf.BACKLOG)])
     desk.sweep()
     assert bodies_in(desk) == [31]
 
@@ -54,7 +54,7 @@ def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: StoreFixture)
     desk.write(added=[job])
     log = Path(f"{desk.sqlite.path}-wal")
     before = log.stat().st_size
-    for shelf in (Shelf.TAIL, Shelf.HELD):
+    for shelf in (Shelf.BACKLOG, Shelf.HELD):
         desk.write(moved=[copy(job, shelf=shelf)])
     assert log.stat().st_size - before < len(job.body) // 4
     assert desk.held() == all_fields([job])

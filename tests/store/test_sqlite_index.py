@@ -17,7 +17,7 @@ PAGE_BYTES = 4_096
 
 def believed(snapshot: Snapshot) -> dict[str, Any]:
     """What a server tells of the tail right after its start."""
-    return {count.queue: asdict(count) for count in snapshot.tail}
+    return {count.queue: asdict(count) for count in snapshot.backlog}
 
 
 def entries(page: bytes) -> range:

@@ -15,7 +15,7 @@ def churn(desk: StoreFixture, groups: int, size: int = 1_000, jobs: int = 20) ->
         ids = range(number * jobs + 1, (number + 1) * jobs + 1)
         batch = [a_job(job_id, body=b"b" * size) for job_id in ids]
         desk.write(added=batch)
-        desk.write(gone_held=batch, ended=batch)
+        desk.write(gone_from_memory=batch, ended=batch)
         if desk.store.wants_tidying():
             desk.store.tidy()
         largest = max(largest, os.path.getsize(log))

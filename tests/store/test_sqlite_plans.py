@@ -213,5 +213,5 @@ def mixed(ready: int, waiting: int) -> Iterator[Job]:
     for number in range(1, 1_001):
         share = number * 7919 % 100
         state = READY if share < ready else WAITING if share < ready + waiting else DEAD
-        shelf = Shelf.HELD if number % 5 == 0 and state is not DEAD else Shelf.TAIL
+        shelf = Shelf.HELD if number % 5 == 0 and state is not DEAD else Shelf.BACKLOG
         yield a_job(number, state=state, shelf=shelf, run_at=number * 31 % 1_000)

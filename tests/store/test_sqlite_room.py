@@ -68,7 +68,7 @@ def test_no_room_for_a_row_is_made_good_and_the_group_written_again(
         return True
 
     reserve.give_up = more
-    desk.write(added=second, gone_held=first[:10])
+    desk.write(added=second, gone_from_memory=first[:10])
     assert reserve.asked == 1
     assert desk.held() == all_fields([*first[10:], *second])
 
@@ -140,7 +140,7 @@ def test_no_room_at_the_commit_is_made_good_and_the_group_written_again(
     first, second = many(1), many(101)
     desk.write(added=first)
     full_at_commit(desk, 1)
-    desk.write(added=second, gone_held=first[:10])
+    desk.write(added=second, gone_from_memory=first[:10])
     assert reserve.asked == 1
     assert desk.held() == all_fields([*first[10:], *second])
 
@@ -210,7 +210,7 @@ def test_room_that_the_file_does_not_need_is_given_back_to_a_short_disk(
     large = os.path.getsize(desk.sqlite.path)
     assert large > 3 * MIB
     disk_with(monkeypatch, 1 * MIB)
-    desk.write(gone_held=jobs[:-1])
+    desk.write(gone_from_memory=jobs[:-1])
     assert desk.store.wants_tidying()
     desk.sweep()
     assert os.path.getsize(desk.sqlite.path) < large // 10
@@ -229,7 +229,7 @@ def test_a_file_is_not_made_smaller_without_need(
 ) -> None:
     jobs = many(1, 2_000)
     desk.write(added=jobs)
-    desk.write(gone_held=jobs[kept:])
+    desk.write(gone_from_memory=jobs[kept:])
     desk.reopen()
     size = os.path.getsize(desk.sqlite.path)
     disk_with(monkeypatch, room)
@@ -284,10 +284,10 @@ def test_on_a_full_disk_jobs_can_still_end_and_their_room_is_used_again(small_di
         jobs += batch
     assert len(jobs) > 400
     for job in jobs[:200]:
-        write_and_tidy(desk, gone_held=[job])
+        write_and_tidy(desk, gone_from_memory=[job])
     assert desk.held() == all_fields(jobs[200:])
     for job in jobs[200:]:
-        write_and_tidy(desk, gone_held=[job])
+        write_and_tidy(desk, gone_from_memory=[job])
     disk = os.statvfs(small_disk)
     assert disk.f_bavail * disk.f_frsize > 1.5 * MIB
     write_and_tidy(desk, added=jobs[:400])

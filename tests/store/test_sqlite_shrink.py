@@ -37,10 +37,10 @@ def test_a_backlog_that_is_gone_leaves_a_small_file(desk: StoreFixture, how: str
     if how == "flushed":
         desk.write(flushed=True, added=[a_job(10_000)])
     elif how == "purged":
-        desk.write(emptied_tails=["q"])
+        desk.write(emptied_backlogs=["q"])
     else:
         for start in range(0, len(jobs), 100):
-            desk.write(gone_tail=jobs[start : start + 100])
+            desk.write(gone_from_backlog=jobs[start : start + 100])
     desk.sweep()
     assert size(desk) < MIB // 2
     assert list(desk.held()) == [10_000 if how == "flushed" else 9_999]
@@ -49,7 +49,7 @@ def test_a_backlog_that_is_gone_leaves_a_small_file(desk: StoreFixture, how: str
 def test_a_step_gives_few_pages_back(desk: StoreFixture) -> None:
     jobs = many()
     desk.write(added=jobs)
-    desk.write(gone_tail=jobs)
+    desk.write(gone_from_backlog=jobs)
     pages = [desk.sqlite._shrinker._pages()[1]]
     while desk.store.has_leftovers():
         desk.store.tidy()
@@ -63,7 +63,7 @@ def test_a_backlog_that_comes_and_goes_finds_the_room_that_it_left(desk: StoreFi
     """A quarter of the file may be unused: growing and shrinking for nothing costs writes."""
     jobs = many()
     desk.write(added=jobs)
-    desk.write(gone_tail=jobs[:300])
+    desk.write(gone_from_backlog=jobs[:300])
     assert not desk.store.has_leftovers()
 
 
@@ -101,7 +101,7 @@ def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None
     desk = sqlite_desk(path)
     jobs = many()
     desk.write(added=jobs)
-    desk.write(gone_tail=jobs[10:])
+    desk.write(gone_from_backlog=jobs[10:])
     desk.close()
     without_auto_vacuum(path)
     assert not files.gives_room_back(path)

@@ -58,13 +58,13 @@ def test_an_emptied_tail_is_gone_before_its_rows_are_and_after_any_kill(
     desk: StoreFixture, tmp_path: Path
 ) -> None:
     desk.write(added=[*backlog(), *STAYING])
-    desk.write(emptied_tails=["q"], added=[tailed(200, place=1)])
+    desk.write(emptied_backlogs=["q"], added=[tailed(200, place=1)])
     expected = all_fields([*STAYING, tailed(200, place=1)])
     assert rows_of(desk, "tail") == 34
     for heir in killed_at_every_step(desk, tmp_path):
         assert heir.live() == expected
         assert [job.id for job in heir.ready()] == [200]
-        assert {c.queue: c.ready for c in heir.snapshot.tail if c.ready} == {"q": 1, "other": 1}
+        assert {c.queue: c.ready for c in heir.snapshot.backlog if c.ready} == {"q": 1, "other": 1}
         assert [known.id for known in heir.snapshot.known if known.key] == []
         assert heir.find(limit=99) == sorted(expected)
     assert rows_of(desk, "tail") == 4
@@ -80,7 +80,7 @@ def test_a_flush_is_durable_before_the_rows_are_gone_and_after_any_kill(
         queues_saved=[QueueSetting("q", True)],
         schedules_saved=[Schedule("s", NewJob("q", "k", b"", Policy()))],
     )
-    desk.write(emptied_tails=["other"])
+    desk.write(emptied_backlogs=["other"])
     new = [tailed(200), tailed(201, state=State.WAITING, run_at=3), a_job(202, body=b"b" * LARGE)]
     desk.write(flushed=True, added=new)
     for heir in killed_at_every_step(desk, tmp_path):
@@ -112,7 +112,7 @@ def test_a_flush_of_few_jobs_deletes_them_and_leaves_the_schema_alone(
             queues_saved=[QueueSetting("q", True)],
             schedules_saved=[Schedule("s", NewJob("q", "k", b"", Policy()))],
         )
-        desk.write(emptied_tails=["other"])
+        desk.write(emptied_backlogs=["other"])
         desk.write(flushed=True, added=[a_job(200 + number)])
         assert desk.find(limit=99) == [200 + number]
         assert not desk.sqlite._sweeper.has_work()
@@ -156,7 +156,7 @@ def test_tables_that_lie_aside_are_few_however_often_all_is_flushed(
 def test_many_emptied_tails_are_swept_in_one_step(desk: StoreFixture) -> None:
     names = [f"q{number}" for number in range(100)]
     desk.write(added=[tailed(number + 1, queue=name) for number, name in enumerate(names[:3])])
-    desk.write(emptied_tails=names)
+    desk.write(emptied_backlogs=names)
     desk.store.tidy()
     assert (rows_of(desk, "tail"), desk.sqlite._books.emptied) == (0, {})
     desk.write()
@@ -186,7 +186,7 @@ def test_a_page_of_dead_jobs_costs_no_more_while_many_held_ones_are_gone(
     desk.write(added=[*held, *dead])
     query: dict[str, Any] = {"states": (State.DEAD,), "by_time": True, "limit": 2}
     before = steps_of_a_recall(desk, **query)
-    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in held])
+    desk.write(gone_from_memory=[copy(job, shelf=Shelf.NOWHERE) for job in held])
     assert len(desk.sqlite._books.gone) == 97
     assert steps_of_a_recall(desk, **query) == before
     assert [job.id for job in desk.recall(**query)] == [201, 202]
@@ -195,7 +195,7 @@ def test_a_page_of_dead_jobs_costs_no_more_while_many_held_ones_are_gone(
 def test_waiting_jobs_by_time_are_found_behind_held_ones_that_are_gone(desk: StoreFixture) -> None:
     held = [a_job(n, state=State.WAITING, run_at=n) for n in range(1, 31)]
     desk.write(added=[*held, tailed(99, state=State.WAITING, run_at=27)])
-    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in held[:25]])
+    desk.write(gone_from_memory=[copy(job, shelf=Shelf.NOWHERE) for job in held[:25]])
     query: dict[str, Any] = {"states": (State.WAITING,), "by_time": True}
     assert [job.id for job in desk.recall(**query, limit=3)] == [26, 27, 99]
     assert desk.find(**query, limit=99) == [26, 27, 99, 28, 29, 30]
@@ -206,7 +206,7 @@ def test_many_held_jobs_are_gone_at_once_and_their_rows_later(
 ) -> None:
     jobs = [a_job(n, body=b"b" * (LARGE * (n % 2))) for n in range(1, 21)]
     desk.write(added=[*jobs, *STAYING])
-    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in jobs])
+    desk.write(gone_from_memory=[copy(job, shelf=Shelf.NOWHERE) for job in jobs])
     assert rows_of(desk, "jobs") == 18
     for heir in killed_at_every_step(desk, tmp_path):
         assert list(heir.held()) == [104]
@@ -221,12 +221,12 @@ def test_jobs_that_come_back_to_their_old_place_are_not_swept(desk: StoreFixture
     desk.write(added=jobs)
     leased = copy(jobs[4], shelf=Shelf.HELD, state=State.LEASED, holder="w")
     desk.write(moved=[leased])
-    desk.write(emptied_tails=["q"])
-    back = copy(leased, shelf=Shelf.TAIL, state=State.READY, holder="")
+    desk.write(emptied_backlogs=["q"])
+    back = copy(leased, shelf=Shelf.BACKLOG, state=State.READY, holder="")
     desk.write(moved=[back])
     desk.sweep()
     assert all_fields(desk.ready()) == all_fields([back])
-    desk.write(emptied_tails=["q"])
+    desk.write(emptied_backlogs=["q"])
     assert desk.ready() == []
     desk.sweep()
     desk.write(added=[tailed(99)])
@@ -241,7 +241,7 @@ def test_a_step_is_small_however_large_the_bodies(
     monkeypatch.setattr(sweep, "SWEPT_BYTES", 2 * LARGE)
     monkeypatch.setattr(sweep, "SWEPT_ROWS", 100)
     desk.write(added=[tailed(n, body=b"b" * LARGE) for n in range(1, 11)])
-    desk.write(emptied_tails=["q"])
+    desk.write(emptied_backlogs=["q"])
     desk.store.tidy()
     assert rows_of(desk, "tail") == 8
     desk.write(flushed=True)
@@ -254,7 +254,7 @@ def test_a_step_is_small_however_large_the_bodies(
 
 def test_a_sweep_without_room_changes_nothing_and_is_tried_again(desk: StoreFixture) -> None:
     desk.write(added=[*backlog(), *STAYING])
-    desk.write(emptied_tails=["q"])
+    desk.write(emptied_backlogs=["q"])
     db = desk.sqlite._db
     full: Any = FullAtCommit(db, 3)
     desk.sqlite._sweeper._db = full
@@ -285,7 +285,7 @@ def test_damage_that_would_bring_back_what_is_gone_is_noticed(
 ) -> None:
     held = [a_job(n) for n in range(50, 70)]
     desk.write(added=[*backlog(9), *held])
-    desk.write(emptied_tails=["q"], gone_held=held)
+    desk.write(emptied_backlogs=["q"], gone_from_memory=held)
     desk.write(added=[tailed(200)])
     desk.sqlite._db.execute(damage)
     with pytest.raises(StoreDamaged):
@@ -308,7 +308,7 @@ def test_a_search_does_not_list_what_is_swept_while_it_looks(
     """Their rows are in what it sees, but nobody else knows any more that they are gone."""
     jobs = [a_job(n) for n in range(1, 21)]
     desk.write(added=[*jobs, *STAYING])
-    desk.write(gone_held=[copy(job, shelf=Shelf.NOWHERE) for job in jobs])
+    desk.write(gone_from_memory=[copy(job, shelf=Shelf.NOWHERE) for job in jobs])
     read_page = search.read_page
 
     def swept_meanwhile(db: sqlite3.Connection, *arguments: Any) -> object:

@@ -40,7 +40,7 @@ from franca.core.model import (
 )
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store import group, sweep
-from franca.store.memory import MemoryStore, tail_counts
+from franca.store.memory import MemoryStore, backlog_counts
 from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore
 from tests.sim.disk import Disk
@@ -260,7 +260,7 @@ class Stores(RuleBasedStateMachine):
         assert all_fields(self.memory.find(everything)) == expected
         counts = {
             c.queue: QueueCount(c.queue, c.scheduled, c.retrying, c.ready, c.leased, c.dead)
-            for c in tail_counts(self.sqlite.find(everything))
+            for c in backlog_counts(self.sqlite.find(everything))
         }
         empty = {c.queue for c in queue_counts(self.broker)} - counts.keys()
         if all(job.policy.durable for job in self.broker.jobs.values()):
@@ -318,7 +318,7 @@ def _shown(snapshot: Snapshot) -> dict[str, Any]:
     return {
         "totals": snapshot.totals,
         "held": light_fields(sorted(snapshot.held, key=lambda job: job.id)),
-        "tail": sorted(snapshot.tail, key=lambda count: count.queue),
+        "tail": sorted(snapshot.backlog, key=lambda count: count.queue),
         "first_waiting": snapshot.first_waiting,
         "queues": sorted(snapshot.queues, key=lambda setting: setting.queue),
         "schedules": sorted(snapshot.schedules, key=lambda schedule: schedule.id),

@@ -1,12 +1,12 @@
 """The backlog: jobs that only the store has, how they leave memory and how they come back.
 
 Memory holds a window of each queue and of what waits for its time; the rest costs a count, and a
-stub of those that a submit may name again. The store calls its part the tail.
+stub of those that a submit may name again. The store calls its part the backlog.
 """
 
 from __future__ import annotations
 
-from franca.core.changelog import TAIL
+from franca.core.changelog import BACKLOG
 from franca.core.index import READY, WAITING
 from franca.core.large import LargeBodies
 from franca.core.model import Job, State
@@ -36,16 +36,16 @@ class Backlog(Part):
     def restore(self, snapshot: Snapshot) -> None:
         """Take over what the store counts and remembers."""
         waiting = self.waiting
-        for count in snapshot.tail:
+        for count in snapshot.backlog:
             queue = self._queues.listed(count.queue)
-            queue.tail = count.ready
-            queue.tail_levels = count.levels
+            queue.backlog = count.ready
+            queue.backlog_levels = count.levels
             queue.mark = (count.first[0], count.first[1] - 1) if count.first else None
             queue.scheduled += count.scheduled
             queue.retrying += count.retrying
             queue.dead += count.dead
             self.kept_dead += count.kept_dead
-            waiting.tail += count.scheduled + count.retrying
+            waiting.backlog += count.scheduled + count.retrying
         if snapshot.first_waiting is not None:
             waiting.mark = (snapshot.first_waiting[0], snapshot.first_waiting[1] - 1)
             self.wants.supply_waiting()
@@ -60,7 +60,7 @@ class Backlog(Part):
         self._index.forget(job)
         if self.large.jobs:
             self.large.drop(job)
-        if job.shelf is not TAIL:
+        if job.shelf is not BACKLOG:
             self._changelog.touch(job)
         if job.key or (job.name and not job.attempts):
             self._remember(stub_of(job))
@@ -76,7 +76,7 @@ class Backlog(Part):
 
     def put_ready(self, job: Job, queue: Queue) -> None:
         """Let a ready job that belongs behind the mark live in the store alone."""
-        queue.grow_tail(job.priority)
+        queue.grow_backlog(job.priority)
         self._changelog.touch(job)
         self.put(job)
 
@@ -84,7 +84,7 @@ class Backlog(Part):
         """A ready job whose body is in the store goes where such jobs are."""
         queue.mark_before(job)
         self.put_ready(job, queue)
-        if queue.line and not queue.paused:
+        if queue.demands and not queue.paused:
             self.wants.supply_ready(queue)
 
     def cut_window(self, queue: Queue) -> None:
@@ -112,12 +112,12 @@ class Backlog(Part):
         all_left = True
         for job in queue.cut(keep, keep_bytes, most):
             if job.policy.durable:
-                queue.grow_tail(job.priority)
+                queue.grow_backlog(job.priority)
                 self.put(job)
             else:
                 queue.add(job)
                 all_left = False
-        if not queue.tail:
+        if not queue.backlog:
             queue.mark = None
         return all_left
 
@@ -133,7 +133,7 @@ class Backlog(Part):
             oldest = next(iter(queues.supplied))
             leaving, staying = oldest.let_go(left, checks)
             for job in leaving:
-                oldest.grow_tail(job.priority)
+                oldest.grow_backlog(job.priority)
                 self.put(job)
             left -= len(leaving)
             checks -= len(leaving) + staying + 1
@@ -146,8 +146,8 @@ class Backlog(Part):
         queue.count_waiting(job, +1)
         waiting = self.waiting
         self._changelog.touch(job)
-        if waiting.belongs_to_tail(job) and job.policy.durable:
-            waiting.tail += 1
+        if waiting.belongs_to_backlog(job) and job.policy.durable:
+            waiting.backlog += 1
             self.put(job)
             return
         self._index.hold(job)
@@ -168,12 +168,12 @@ class Backlog(Part):
         waiting.uncut = 0
         for late in waiting.cut(keep, keep_bytes, limits.supply_jobs):
             if late.policy.durable:
-                waiting.tail += 1
+                waiting.backlog += 1
                 self.put(late)
             else:
                 waiting.add(late)
                 waiting.uncut = waiting.size + waiting.size // 4
-        if not waiting.tail:
+        if not waiting.backlog:
             waiting.mark = None
 
     # -- back, or gone unseen ----------------------------------------------------------------
@@ -201,11 +201,11 @@ class Backlog(Part):
         for job in [job for job in jobs if job.id not in self._index.jobs]:
             self._take(job)
             queue.add(job)
-            queue.shrink_tail(job.priority)
+            queue.shrink_backlog(job.priority)
         queue.asked = False
-        assert queue.tail >= 0, f"tail of {queue.name!r} is {queue.tail}"
-        assert queue.tail == 0 or jobs, f"{queue.name!r} lost its tail"
-        queue.mark = (jobs[-1].priority, jobs[-1].place) if jobs and queue.tail else None
+        assert queue.backlog >= 0, f"backlog of {queue.name!r} is {queue.backlog}"
+        assert queue.backlog == 0 or jobs, f"{queue.name!r} lost its backlog"
+        queue.mark = (jobs[-1].priority, jobs[-1].place) if jobs and queue.backlog else None
         self._queues.supplied.pop(queue, None)
         self._queues.supplied[queue] = None
         return queue
@@ -220,19 +220,19 @@ class Backlog(Part):
         for job in jobs:
             self._take(job)
             waiting.add(job)
-        waiting.tail -= len(jobs)
-        assert waiting.tail == 0 or jobs, "the waiting jobs lost their tail"
-        waiting.mark = (jobs[-1].run_at, jobs[-1].id) if jobs and waiting.tail else None
+        waiting.backlog -= len(jobs)
+        assert waiting.backlog == 0 or jobs, "the waiting jobs lost their backlog"
+        waiting.mark = (jobs[-1].run_at, jobs[-1].id) if jobs and waiting.backlog else None
 
     def remove(self, job: Job | Stub, queue: Queue) -> None:
         """A ready or waiting job is taken out of the backlog: it is not counted there any more."""
         if job.state is READY:
-            queue.shrink_tail(job.priority)
-            if not queue.tail:
+            queue.shrink_backlog(job.priority)
+            if not queue.backlog:
                 queue.mark = None
         elif job.state is WAITING:
-            self.waiting.tail -= 1
-            if not self.waiting.tail:
+            self.waiting.backlog -= 1
+            if not self.waiting.backlog:
                 self.waiting.mark = None
 
     def end_unseen(self, stub: Stub) -> None:
@@ -248,7 +248,7 @@ class Backlog(Part):
             unwritten.state = State.CANCELLED
             return
         gone = unseen(stub)
-        gone.shelf = TAIL
+        gone.shelf = BACKLOG
         dirty[gone.id] = gone
 
     def clear(self) -> None:

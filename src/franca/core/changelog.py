@@ -13,7 +13,7 @@ from franca.core.model import Job, JobId, Schedule, Shelf, State
 LEASED = State.LEASED
 DEAD = State.DEAD
 HELD = Shelf.HELD
-TAIL = Shelf.TAIL
+BACKLOG = Shelf.BACKLOG
 NOWHERE = Shelf.NOWHERE
 
 
@@ -68,7 +68,7 @@ class Changelog:
             if job_id in jobs:
                 want = HELD
             elif job.state <= LEASED or (job.state is DEAD and job.policy.bury):
-                want = TAIL
+                want = BACKLOG
             else:
                 want = NOWHERE
             if want is had:
@@ -81,9 +81,9 @@ class Changelog:
             elif want is not NOWHERE:
                 changes.moved.append(job)
             elif had is HELD:
-                changes.gone_held.append(job)
+                changes.gone_from_memory.append(job)
             else:
-                changes.gone_tail.append(job)
+                changes.gone_from_backlog.append(job)
         if self.settings or self.schedules:
             self._drain_rules(changes)
         self._begin_anew()

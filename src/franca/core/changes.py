@@ -38,20 +38,20 @@ class QueueSetting(Struct, gc=False):
 class Changes(Struct, gc=False):
     """One group. `added`, `updated` and `moved` go to the shelf that each job names.
 
-    Of the queues in `emptied_tails` every READY job on the TAIL shelf goes, but for those in
+    Of the queues in `emptied_backlogs` every READY job on the BACKLOG shelf goes, but for those in
     `spared`: what becomes of these is said one by one.
     """
 
     totals: Totals = field(default_factory=Totals)
     flushed: bool = False
-    emptied_tails: list[str] = field(default_factory=list)
+    emptied_backlogs: list[str] = field(default_factory=list)
     spared: list[JobId] = field(default_factory=list)
-    gone_held: list[Job] = field(default_factory=list)
+    gone_from_memory: list[Job] = field(default_factory=list)
     ended: list[Job] = field(default_factory=list)
     added: list[Job] = field(default_factory=list)
     updated: list[Job] = field(default_factory=list)
     moved: list[Job] = field(default_factory=list)
-    gone_tail: list[Job] = field(default_factory=list)
+    gone_from_backlog: list[Job] = field(default_factory=list)
     queues_saved: list[QueueSetting] = field(default_factory=list)
     queues_gone: list[str] = field(default_factory=list)
     schedules_saved: list[Schedule] = field(default_factory=list)

@@ -70,15 +70,15 @@ class Dispatch(Part):
         if job.away:
             self._backlog.put_away(job, queue)
         elif (
-            queue.line
+            queue.demands
             and not queue.paused
             and not (queue.size and queue.gives())
-            and (queue.mark is None or not queue.belongs_to_tail(job))
+            and (queue.mark is None or not queue.belongs_to_backlog(job))
             and not self._leases.is_full()
         ):
             self._give(job, queue, now)
             return
-        elif queue.mark is not None and queue.belongs_to_tail(job) and job.policy.durable:
+        elif queue.mark is not None and queue.belongs_to_backlog(job) and job.policy.durable:
             self._backlog.put_ready(job, queue)
         else:
             self._index.hold(job)
@@ -92,14 +92,14 @@ class Dispatch(Part):
                 or len(self._jobs) > limits.held_jobs
             ):
                 self._backlog.cut_window(queue)
-            if queue.line and self._leases.is_full():
+            if queue.demands and self._leases.is_full():
                 self._unmatched[queue.name] = None
-        if (queue.sleepers or queue.light_sleepers) and not queue.paused:
+        if (queue.sleepers or queue.always_woken) and not queue.paused:
             self.wake(queue)
 
     def _give(self, job: Job, queue: Queue, now: Millis) -> None:
         """Meet the first of the demands that wait for a queue."""
-        demand = next(iter(queue.line))
+        demand = next(iter(queue.demands))
         self._close(demand)
         self._leases.grant(job, demand, queue, now)
         self._events.append((demand.session, Granted(job, demand)))
@@ -161,9 +161,9 @@ class Dispatch(Part):
             for name in demand.queues:
                 queue = queues.get(name)
                 if queue is not None and not queue.paused:
-                    if queue.size and (not queue.tail or queue.gives()):
+                    if queue.size and (not queue.backlog or queue.gives()):
                         return queue
-                    if queue.tail:
+                    if queue.backlog:
                         queue.asked = True
                         self._wants.supply_ready(queue)
                         if demand.only_wake:
@@ -207,7 +207,7 @@ class Dispatch(Part):
             if demand.only_wake or queue.ranks is not None:
                 queue.drop_demand(demand)
             else:  # as nearly always
-                queue.line.pop(demand, None)
+                queue.demands.pop(demand, None)
             if not queue.listed:
                 self._queues.drop_if_unused(queue)
         del demand.session.demands[demand]
@@ -220,14 +220,14 @@ class Dispatch(Part):
         Some of them, if they have many; the next tick goes on.
         """
         given = 0
-        while queue.line and queue.gives() and not queue.paused and not self._leases.is_full():
+        while queue.demands and queue.gives() and not queue.paused and not self._leases.is_full():
             if given > MATCHED_BYTES:
                 self._unmatched[queue.name] = None
                 return given
             job = queue.pop()
             given += len(job.body)
             self._give(job, queue, now)
-        if queue.line and queue.tail and not queue.paused:
+        if queue.demands and queue.backlog and not queue.paused:
             self._wants.supply_ready(queue)
         self.wake(queue)
         return given
@@ -270,8 +270,8 @@ class Dispatch(Part):
 
         Light sleepers are told in any case.
         """
-        if queue.light_sleepers and queue.ready and not queue.paused:
-            for demand in list(queue.light_sleepers):
+        if queue.always_woken and queue.ready and not queue.paused:
+            for demand in list(queue.always_woken):
                 self._close(demand)
                 self._events.append((demand.session, Woken(demand)))
         while queue.sleepers and queue.woken < queue.ready * self.wakeups and not queue.paused:

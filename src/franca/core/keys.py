@@ -16,38 +16,38 @@ _READY = State.READY
 
 
 class Keys:
-    """One job to a key. Ready jobs of a tail are kept apart: they may all go at once."""
+    """One job to a key. Ready jobs of a backlog are kept apart: they may all go at once."""
 
-    __slots__ = ("_others", "_tail_bytes", "_tails", "bytes")
+    __slots__ = ("_backlog_bytes", "_backlogs", "_others", "bytes")
 
     def __init__(self) -> None:
         self.bytes = 0
-        self._tails: dict[str, dict[str, Stub]] = {}
-        self._tail_bytes: dict[str, int] = {}
+        self._backlogs: dict[str, dict[str, Stub]] = {}
+        self._backlog_bytes: dict[str, int] = {}
         self._others: dict[str, dict[str, Job | Stub]] = {}
 
     def get(self, queue: str, key: str) -> Job | Stub | None:
-        """The live job of this queue that has this key, or what is known of it in the tail."""
+        """The live job of this queue that has this key, or what is known of it in the backlog."""
         found = self._others.get(queue)
         if found is not None and key in found:
             return found[key]
-        tail = self._tails.get(queue)
-        return None if tail is None else tail.get(key)
+        backlog = self._backlogs.get(queue)
+        return None if backlog is None else backlog.get(key)
 
     def put(self, taken: Job | Stub) -> None:
         """Let a job have its key, whoever had it before."""
         queue, key = taken.queue, taken.key
         if isinstance(taken, Stub) and taken.state is _READY:
             self._remove(self.get(queue, key))
-            self._tails.setdefault(queue, {})[key] = taken
+            self._backlogs.setdefault(queue, {})[key] = taken
             cost = key_cost(taken)
             self.bytes += cost
-            self._tail_bytes[queue] = self._tail_bytes.get(queue, 0) + cost
+            self._backlog_bytes[queue] = self._backlog_bytes.get(queue, 0) + cost
             return
-        if self._tails:
-            tail = self._tails.get(queue)
-            if tail is not None and key in tail:
-                self._remove(tail[key])
+        if self._backlogs:
+            backlog = self._backlogs.get(queue)
+            if backlog is not None and key in backlog:
+                self._remove(backlog[key])
         others = self._others.get(queue)
         if others is None:
             others = self._others[queue] = {}
@@ -70,9 +70,9 @@ class Keys:
                     del others[key]
                     self.bytes -= KEY_BYTES + len(key) + len(before.name)
                 return
-        if self._tails:
-            tail = self._tails.get(taken.queue)
-            known = None if tail is None else tail.get(key)
+        if self._backlogs:
+            backlog = self._backlogs.get(taken.queue)
+            known = None if backlog is None else backlog.get(key)
             if known is not None and known.id == taken.id:
                 self._remove(known)
 
@@ -84,34 +84,34 @@ class Keys:
         others = self._others.get(queue)
         if others is not None and others.pop(key, None) is not None:
             return
-        tail = self._tails[queue]
-        del tail[key]
-        self._tail_bytes[queue] -= key_cost(taken)
-        if not tail:
-            del self._tails[queue], self._tail_bytes[queue]
+        backlog = self._backlogs[queue]
+        del backlog[key]
+        self._backlog_bytes[queue] -= key_cost(taken)
+        if not backlog:
+            del self._backlogs[queue], self._backlog_bytes[queue]
 
     def forget_queue(self, queue: str) -> None:
         """There is no queue of that name any more."""
         if queue in self._others and not self._others[queue]:
             del self._others[queue]
 
-    def in_tail(self, queue: str) -> Iterable[Stub]:
-        """What is known of the ready jobs of a queue's tail."""
-        return self._tails.get(queue, {}).values()
+    def in_backlog(self, queue: str) -> Iterable[Stub]:
+        """What is known of the ready jobs of a queue's backlog."""
+        return self._backlogs.get(queue, {}).values()
 
-    def take_tail(self, queue: str) -> list[Stub]:
-        """Forget the ready jobs of a queue's tail; returns what was known of them.
+    def take_backlog(self, queue: str) -> list[Stub]:
+        """Forget the ready jobs of a queue's backlog; returns what was known of them.
 
         They are not looked at one by one, because they may be very many.
         """
-        self.bytes -= self._tail_bytes.pop(queue, 0)
-        return list(self._tails.pop(queue, {}).values())
+        self.bytes -= self._backlog_bytes.pop(queue, 0)
+        return list(self._backlogs.pop(queue, {}).values())
 
     def take_all(self) -> list[Job | Stub]:
         """Forget everything; returns what there was."""
         found = [taken for _, taken in self.items()]
-        self._tails.clear()
-        self._tail_bytes.clear()
+        self._backlogs.clear()
+        self._backlog_bytes.clear()
         self._others.clear()
         self.bytes = 0
         return found
@@ -121,8 +121,8 @@ class Keys:
         for queue, others in self._others.items():
             for key, taken in others.items():
                 yield (queue, key), taken
-        for queue, tail in self._tails.items():
-            for key, known in tail.items():
+        for queue, backlog in self._backlogs.items():
+            for key, known in backlog.items():
                 yield (queue, key), known
 
 

@@ -76,7 +76,7 @@ class Leases(Part):
             self._same_names[job.name].lease(job)
         if self._begins and job.id in self._begins:
             self._watches.tell_begun(job)
-        if queue.tail and queue.size <= self._limits.supply_jobs:
+        if queue.backlog and queue.size <= self._limits.supply_jobs:
             self._backlog.wants.supply_ready(queue)
 
     def restore(self, job: Job, queue: Queue, now: Millis) -> None:

@@ -36,7 +36,7 @@ class Limits(Struct, frozen=True):
     due_jobs: int = 1_000
     """Waiting jobs made ready in one turn, so that a herd does not stop the world."""
     recent_names: int = 10_000
-    """Names of jobs in the tail that are still recognised when pushed again."""
+    """Names of jobs in the backlog that are still recognised when pushed again."""
     keyed_bytes: int = 192 * 1024 * 1024
     """Keys of live jobs, those in the store too, counted with what else is remembered of each.
     More jobs with keys are refused."""

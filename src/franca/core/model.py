@@ -35,11 +35,11 @@ class State(IntEnum):
 
 
 class Shelf(IntEnum):
-    """Where the store keeps a job's row: among those held in memory, or in the tail."""
+    """Where the store keeps a job's row: among those held in memory, or in the backlog."""
 
     NOWHERE = 0
     HELD = 1
-    TAIL = 2
+    BACKLOG = 2
 
 
 class OnConflict(IntEnum):
@@ -347,8 +347,8 @@ class Schedule(Struct, gc=False):
     next_at: Millis = NEVER
 
 
-class TailCount(Struct, gc=False):
-    """How many jobs in the tail of one queue are where; WAITING is split by whether it ever failed.
+class BacklogCount(Struct, gc=False):
+    """How many jobs of a queue are where in the backlog; WAITING is split by whether one failed.
 
     `first` is the (priority, place) of the first ready one, `levels` are the ready ones by their
     priority, `kept_dead` the dead ones that are kept for good.

@@ -44,7 +44,7 @@ class Purges(Part):
             queue = self._queues.by_name.get(name)
             if queue is not None:
                 count += queue.ready
-                has_backlog = queue.tail > 0
+                has_backlog = queue.backlog > 0
                 if self._end_all(queue.take_all(), failure, now) or has_backlog:
                     emptied[name] = None
         if emptied:
@@ -68,7 +68,7 @@ class Purges(Part):
             elif job.shelf is Shelf.HELD:
                 job.shelf = Shelf.NOWHERE
                 changelog.gone.append(job)
-            elif job.shelf is Shelf.TAIL:
+            elif job.shelf is Shelf.BACKLOG:
                 in_backlog = True
             else:
                 self._volatile.remove(job)
@@ -86,7 +86,7 @@ class Purges(Part):
             if job.queue in queue_names:
                 if job.state is READY and job.id not in self._index.jobs:
                     job.state = CANCELLED
-                if job.shelf is Shelf.TAIL:
+                if job.shelf is Shelf.BACKLOG:
                     changelog.spared.append(job.id)
         recent = [stub for stub in self._index.recent.values() if stub.queue in queue_names]
         in_store.learn_from(recent)
@@ -94,9 +94,9 @@ class Purges(Part):
             if stub.state is READY:
                 del self._index.recent[stub.name]
         for name in queue_names:
-            in_store.learn_from(self._index.keys.in_tail(name))
+            in_store.learn_from(self._index.keys.in_backlog(name))
             self._tell_later(in_store.take_ready(name), failure)
-            self._freed_later += self._index.keys.take_tail(name)
+            self._freed_later += self._index.keys.take_backlog(name)
 
     def remove_queues(self, queue_names: Collection[str], now: Millis) -> None:
         """Purge queues and forget them; later jobs make them anew."""

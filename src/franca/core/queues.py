@@ -37,10 +37,10 @@ class Queue(Window):
     """One queue: its window, its counts, and the demands that wait for its jobs.
 
     A queue is `listed` from its first job on; until then it exists only for those who wait.
-    `line` has the demands that are met next; where some go before others there is a line for each
-    of the `ranks`, and `line` is the highest one that is not empty. `sleepers` are only told that
-    there is work; `woken` counts those that were told and have not asked for a job yet. The
-    `light_sleepers` are told of every job, and not counted.
+    `demands` are met next; where some go before others there are some for each of the `ranks`, and
+    `demands` are the highest ones that are not empty. `sleepers` are only told that there is work;
+    `woken` counts those that were told and have not asked for a job yet. The `always_woken` are
+    told of every job, and not counted.
     A pause that has an end is over at `paused_until`.
     While it is `checked` it is looked at now and then; `idle_since` is when it was first found
     to have no jobs, no workers and no settings.
@@ -61,40 +61,40 @@ class Queue(Window):
     dead: int = 0
     servers: int = 0
     woken: int = 0
-    line: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
+    demands: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
     ranks: dict[int, OrderedDict[Demand, None]] | None = None
     sleepers: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
-    light_sleepers: dict[Demand, None] = field(default_factory=dict)
+    always_woken: dict[Demand, None] = field(default_factory=dict)
 
     def add_demand(self, demand: Demand) -> None:
         """Let a demand wait behind all others of its rank; higher ranks are met first."""
         if demand.only_wake:
-            (self.light_sleepers if demand.wake_always else self.sleepers)[demand] = None
+            (self.always_woken if demand.wake_always else self.sleepers)[demand] = None
         elif demand.ranks is None and self.ranks is None:
-            self.line[demand] = None
+            self.demands[demand] = None
         else:
             rank = (demand.ranks or {}).get(self.name, 0)
             if self.ranks is None:
-                self.ranks = {0: self.line}
+                self.ranks = {0: self.demands}
             self.ranks.setdefault(rank, OrderedDict())[demand] = None
-            self._find_line(self.ranks)
+            self._find_demands(self.ranks)
 
     def drop_demand(self, demand: Demand) -> None:
         """A demand waits no longer."""
         if demand.only_wake:
             self.sleepers.pop(demand, None)
-            self.light_sleepers.pop(demand, None)
+            self.always_woken.pop(demand, None)
         elif self.ranks is None:
-            self.line.pop(demand, None)
+            self.demands.pop(demand, None)
         else:
             for line in self.ranks.values():
                 line.pop(demand, None)
-            self._find_line(self.ranks)
+            self._find_demands(self.ranks)
 
-    def _find_line(self, ranks: dict[int, OrderedDict[Demand, None]]) -> None:
+    def _find_demands(self, ranks: dict[int, OrderedDict[Demand, None]]) -> None:
         for rank in [rank for rank, line in ranks.items() if rank and not line]:
             del ranks[rank]
-        self.line = ranks[max((r for r in ranks if ranks[r]), default=0)]
+        self.demands = ranks[max((r for r in ranks if ranks[r]), default=0)]
         if len(ranks) == 1:
             self.ranks = None
 
@@ -108,11 +108,11 @@ class Queue(Window):
     @property
     def live(self) -> int:
         """How many jobs are ready, waiting for their time, or run."""
-        return self.size + self.tail + self.leased + self.scheduled + self.retrying
+        return self.size + self.backlog + self.leased + self.scheduled + self.retrying
 
     def has_demands(self) -> bool:
         """Whether anybody waits for its jobs."""
-        return bool(self.line or self.sleepers or self.light_sleepers)
+        return bool(self.demands or self.sleepers or self.always_woken)
 
     def is_idle(self) -> bool:
         """Whether it has no jobs, no workers, nobody who waits for it, and no settings."""

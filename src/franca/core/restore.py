@@ -32,7 +32,7 @@ def restore(broker: Broker, snapshot: Snapshot, now: Millis) -> None:
     broker.backlog.restore(snapshot)
     successors = successors_among(snapshot.held)
     waiting_behind = {job.id for job in successors.values()}
-    # Ready ones last: only when the others are in their places is it known where tails begin.
+    # Ready ones last: only when the others are in their places is it known where backlogs begin.
     for job in sorted(snapshot.held, key=lambda job: job.state is READY and not job.away):
         if job.id not in waiting_behind:
             broker.index.hold(job)
@@ -55,12 +55,12 @@ def _restore_job(broker: Broker, job: Job, now: Millis) -> None:
         broker.leases.restore(job, queue, now)
     elif job.state is WAITING:
         queue.count_waiting(job, +1)
-        if waiting.belongs_to_tail(job):
-            waiting.tail += 1
+        if waiting.belongs_to_backlog(job):
+            waiting.backlog += 1
             broker.backlog.put(job)
         else:
             waiting.add(job)
-    elif job.state is READY and not job.away and not queue.belongs_to_tail(job):
+    elif job.state is READY and not job.away and not queue.belongs_to_backlog(job):
         queue.add(job)
     else:
         job.bound = False

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from franca.core.model import NEVER, Job, JobId, Millis, Policy, State
 
-_TAIL_POLICY = Policy()
+_BACKLOG_POLICY = Policy()
 
 
 class Stub(Struct, gc=False):
-    """What is remembered of a job in the tail that a submit may name again."""
+    """What is remembered of a job in the backlog that a submit may name again."""
 
     id: JobId
     queue: str
@@ -31,18 +31,18 @@ _fields_of = attrgetter(*Stub.__struct_fields__)
 
 
 def needs_stub(job: Job) -> bool:
-    """Whether a submit may mean this job of the tail: it has the key, or says the same again."""
+    """Whether a submit may mean this job of the backlog: it has the key, or says the same again."""
     return job.state <= State.READY and bool(job.key or (job.name and not job.attempts))
 
 
 def stub_of(job: Job) -> Stub:
-    """What is remembered of a job in the tail."""
+    """What is remembered of a job in the backlog."""
     return Stub(*_fields_of(job))
 
 
 def unseen(known: Stub) -> Job:
-    """What can be said of a job in the tail that ends without being looked at."""
+    """What can be said of a job in the backlog that ends without being looked at."""
     names = (known.queue, known.kind, known.name, known.key)
-    job = Job(known.id, *names, b"", "", "", _TAIL_POLICY, 0, NEVER)
+    job = Job(known.id, *names, b"", "", "", _BACKLOG_POLICY, 0, NEVER)
     job.state = State.CANCELLED
     return job

@@ -1,7 +1,7 @@
-"""Jobs whose time has not come: the nearest in memory, the rest in the tail.
+"""Jobs whose time has not come: the nearest in memory, the rest in the backlog.
 
 The same rule as for a queue's window: memory holds every waiting job up to `mark` in order of
-(run_at, id), the store every one behind it; with an empty tail there is no mark.
+(run_at, id), the store every one behind it; with an empty backlog there is no mark.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ _SPARE_ENTRIES = 1_000
 class Waiting:
     """Jobs by id, and a heap of their due times; entries of jobs that have left are skipped."""
 
-    __slots__ = ("_heap", "_jobs", "bytes_held", "mark", "supplying", "tail", "uncut")
+    __slots__ = ("_heap", "_jobs", "backlog", "bytes_held", "mark", "supplying", "uncut")
 
     def __init__(self) -> None:
         self._jobs: dict[JobId, Job] = {}
         self._heap: list[tuple[Millis, JobId]] = []
         self.bytes_held = 0
         self.uncut = 0
-        self.tail = 0
+        self.backlog = 0
         self.mark: tuple[Millis, int] | None = None
         self.supplying = False
 
@@ -32,7 +32,7 @@ class Waiting:
         """How many jobs wait in memory."""
         return len(self._jobs)
 
-    def belongs_to_tail(self, job: Job) -> bool:
+    def belongs_to_backlog(self, job: Job) -> bool:
         """Whether a waiting job lies behind the mark."""
         return self.mark is not None and (job.run_at, job.id) > self.mark
 
@@ -90,7 +90,7 @@ class Waiting:
         return dropped
 
     def next_at(self) -> Millis | None:
-        """When the next job falls due, or None; the tail is behind all of these."""
+        """When the next job falls due, or None; the backlog is behind all of these."""
         while self._heap:
             at, job_id = self._heap[0]
             job = self._jobs.get(job_id)
@@ -108,10 +108,10 @@ class Waiting:
         return found
 
     def clear(self) -> None:
-        """Forget everything, the tail too."""
+        """Forget everything, the backlog too."""
         self._jobs.clear()
         self._heap.clear()
-        self.tail = self.uncut = self.bytes_held = 0
+        self.backlog = self.uncut = self.bytes_held = 0
         self.mark = None
 
     def _drop_old_entries(self) -> None:

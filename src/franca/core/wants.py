@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from franca.core.changes import QueueSetting, Totals
 from franca.core.large import LargeBodies
-from franca.core.model import Job, JobId, JobQuery, Millis, Schedule, TailCount
+from franca.core.model import BacklogCount, Job, JobId, JobQuery, Millis, Schedule
 from franca.core.queues import Queue
 from franca.core.shared import Part, Shared
 from franca.core.stubs import Stub
@@ -72,7 +72,7 @@ class Snapshot(Struct):
 
     totals: Totals
     held: list[Job]
-    tail: list[TailCount]
+    backlog: list[BacklogCount]
     first_waiting: tuple[Millis, int] | None
     queues: list[QueueSetting]
     schedules: list[Schedule]
@@ -114,7 +114,7 @@ class Wants(Part):
                 later.append(want)
             else:
                 queue = queues.by_name.get(want.queue)
-                if full and queue is not None and not (queue.asked or queue.line):
+                if full and queue is not None and not (queue.asked or queue.demands):
                     queue.supplying = False
                 else:
                     supplies.append(want)
@@ -137,7 +137,7 @@ class Wants(Part):
 
     def supply_ready(self, queue: Queue) -> None:
         """Ask for the next ready jobs of a queue, if some of them are only in the store."""
-        if queue.tail and not queue.supplying and queue.mark is not None:
+        if queue.backlog and not queue.supplying and queue.mark is not None:
             queue.supplying = True
             limits = self._limits
             self.all.append(
@@ -147,7 +147,7 @@ class Wants(Part):
     def supply_waiting(self) -> None:
         """Ask for the next jobs that wait for their time, if some of them are only in the store."""
         waiting = self._waiting
-        if waiting.tail and not waiting.supplying and waiting.mark is not None:
+        if waiting.backlog and not waiting.supplying and waiting.mark is not None:
             waiting.supplying = True
             limits = self._limits
             self.all.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))

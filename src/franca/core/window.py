@@ -1,8 +1,8 @@
 """The window of a queue: its next ready jobs, in memory and in order.
 
-What does not fit lies in the tail, in the store. The one rule: the window holds every ready job up
-to `mark` in order of (priority, place), the tail every one behind it. With an empty tail there is
-no mark.
+What does not fit lies in the backlog, in the store. The one rule: the window holds every ready job
+up to `mark` in order of (priority, place), the backlog every one behind it. With an empty backlog
+there is no mark.
 """
 
 from __future__ import annotations
@@ -41,66 +41,66 @@ class Windows:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Window:
-    """Ready jobs of one queue by priority, and what is known of those in the tail.
+    """Ready jobs of one queue by priority, and what is known of those in the backlog.
 
     Up to `uncut` jobs the window is not cut, because too many of them could not leave it.
-    `tail_levels` are the jobs of the `tail` by their priority; `_tail_first` is the most urgent of
-    them while it is known. `_order` has the priorities of the window, negated and ascending: the
-    next one is at its end, where it is taken away at no cost.
+    `backlog_levels` are the jobs of the `backlog` by their priority; `_backlog_first` is the most
+    urgent of them while it is known. `_order` has the priorities of the window, negated and
+    ascending: the next one is at its end, where it is taken away at no cost.
     """
 
     windows: Windows = field(default_factory=Windows)
     size: int = 0
     bytes_held: int = 0
     uncut: int = 0
-    tail: int = 0
-    tail_levels: dict[int, int] = field(default_factory=dict)
+    backlog: int = 0
+    backlog_levels: dict[int, int] = field(default_factory=dict)
     mark: Key | None = None
-    _tail_first: int | None = None
+    _backlog_first: int | None = None
     _levels: dict[int, Level] = field(default_factory=dict)
     _holes: dict[int, int] = field(default_factory=dict)
     _order: list[int] = field(default_factory=list)
 
     @property
     def ready(self) -> int:
-        """How many jobs are ready, in memory and in the tail."""
-        return self.size + self.tail
+        """How many jobs are ready, in memory and in the backlog."""
+        return self.size + self.backlog
 
     def by_priority(self) -> dict[int, int]:
-        """How many jobs of each priority are ready, in memory and in the tail."""
+        """How many jobs of each priority are ready, in memory and in the backlog."""
         holes = self._holes
         counts = {p: len(level) - holes.get(p, 0) for p, level in self._levels.items() if level}
-        for priority, count in self.tail_levels.items():
+        for priority, count in self.backlog_levels.items():
             counts[priority] = counts.get(priority, 0) + count
         return counts
 
-    def grow_tail(self, priority: int) -> None:
-        """A ready job of this priority is in the tail now."""
-        self.tail += 1
-        if self._tail_first is not None and priority < self._tail_first:
-            self._tail_first = priority
-        self.tail_levels[priority] = self.tail_levels.get(priority, 0) + 1
+    def grow_backlog(self, priority: int) -> None:
+        """A ready job of this priority is in the backlog now."""
+        self.backlog += 1
+        if self._backlog_first is not None and priority < self._backlog_first:
+            self._backlog_first = priority
+        self.backlog_levels[priority] = self.backlog_levels.get(priority, 0) + 1
 
-    def shrink_tail(self, priority: int) -> None:
-        """A ready job of this priority is in the tail no longer."""
-        self.tail -= 1
-        left = self.tail_levels.get(priority, 0) - 1
+    def shrink_backlog(self, priority: int) -> None:
+        """A ready job of this priority is in the backlog no longer."""
+        self.backlog -= 1
+        left = self.backlog_levels.get(priority, 0) - 1
         if left > 0:
-            self.tail_levels[priority] = left
+            self.backlog_levels[priority] = left
         else:
-            self.tail_levels.pop(priority, None)
-            if priority == self._tail_first:
-                self._tail_first = None
+            self.backlog_levels.pop(priority, None)
+            if priority == self._backlog_first:
+                self._backlog_first = None
 
-    def _is_behind_tail(self, priority: int) -> bool:
-        """Whether the tail has a job that is more urgent than this."""
-        if not self.tail:
+    def _is_behind_backlog(self, priority: int) -> bool:
+        """Whether the backlog has a job that is more urgent than this."""
+        if not self.backlog:
             return False
-        if self._tail_first is None:
-            self._tail_first = min(self.tail_levels)
-        return self._tail_first < priority
+        if self._backlog_first is None:
+            self._backlog_first = min(self.backlog_levels)
+        return self._backlog_first < priority
 
-    def belongs_to_tail(self, job: Job) -> bool:
+    def belongs_to_backlog(self, job: Job) -> bool:
         """Whether a ready job lies behind the mark."""
         return self.mark is not None and (job.priority, job.place) > self.mark
 
@@ -124,17 +124,17 @@ class Window:
     def best_priority(self) -> int | None:
         """The priority of the window's next job; None if there is none that may be given yet.
 
-        What may not go into the tail stays in the window behind the mark, and may be given before
-        older jobs of its priority that lie in the tail, but not before more urgent ones.
+        What may not go into the backlog stays in the window behind the mark, and may be given
+        before older jobs of its priority that lie in the backlog, but not before more urgent ones.
         """
         first = self.first()
-        if first is None or self._is_behind_tail(first.priority):
+        if first is None or self._is_behind_backlog(first.priority):
             return None
         return first.priority
 
     def gives(self) -> bool:
         """Whether the next job of the window may be given."""
-        return self.size > 0 and (not self.tail or self.best_priority() is not None)
+        return self.size > 0 and (not self.backlog or self.best_priority() is not None)
 
     def pop(self) -> Job:
         """Take the next job out of the window, which must not be empty."""
@@ -220,7 +220,7 @@ class Window:
         """Drop the window's last jobs beyond `keep` or `keep_bytes`, up to `most` of them.
 
         Sets the mark right before the first of them, unless it lies further ahead: what may not go
-        into the tail stays in the window behind it. The caller puts what is returned into the tail.
+        into the backlog stays in the window behind it. The caller puts what is returned there.
         """
         dropped: list[Job] = []
         emptied = 0
@@ -279,26 +279,26 @@ class Window:
         return leaving, len(staying)
 
     def mark_before(self, job: Job) -> None:
-        """Let the tail begin with this job at the latest."""
+        """Let the backlog begin with this job at the latest."""
         before = (job.priority, job.place - 1)
         self.mark = before if self.mark is None else min(self.mark, before)
 
     def take_all(self) -> list[Job]:
-        """Empty the window and forget the tail; returns what was in the window."""
+        """Empty the window and forget the backlog; returns what was in the window."""
         levels = (self._levels[-negated] for negated in reversed(self._order))
         jobs = [job for level in levels for job in level if isinstance(job, Job)]
         self.forget_all()
         return jobs
 
     def forget_all(self) -> None:
-        """Empty the window and forget the tail."""
+        """Empty the window and forget the backlog."""
         self._levels.clear()
         self._holes.clear()
         self._order = []
         self.windows.bytes_held -= self.bytes_held
-        self.size = self.bytes_held = self.tail = self.uncut = 0
-        self.tail_levels.clear()
-        self._tail_first = None
+        self.size = self.bytes_held = self.backlog = self.uncut = 0
+        self.backlog_levels.clear()
+        self._backlog_first = None
         self.mark = None
 
 

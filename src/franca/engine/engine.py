@@ -48,7 +48,7 @@ class Engine(Roster):
 
     `unhandled` counts the exceptions for which a link had to end.
     `between` is asked now and then, with the link that was heard last, whether the turn should end;
-    if `careful`, after every piece of input. `before` is then shown each, before it is acted on.
+    if `one_by_one`, after every piece of input. `before` is then shown each, before it is acted on.
     """
 
     def __init__(self, broker: Broker, services: Mapping[str, Service], limits: Limits) -> None:
@@ -57,7 +57,7 @@ class Engine(Roster):
         self.services = services
         self.before: Callable[[Link, int], None] | None = None
         self.between: Callable[[Link], bool] | None = None
-        self.careful = False
+        self.one_by_one = False
         self.speaking: list[Link] = []
         self.notices: list[Notice] = []
         self.unhandled = 0
@@ -171,10 +171,10 @@ class Engine(Roster):
     def _take_inputs(self, now: Millis, between: Callable[[Link], bool] | None = None) -> None:
         inputs, events = self.inputs, self.broker.events
         while inputs:
-            some = inputs[: 1 if self.careful else SLICE]
+            some = inputs[: 1 if self.one_by_one else SLICE]
             del inputs[: len(some)]
             self._taken += len(some)
-            if self.careful and self.before is not None:
+            if self.one_by_one and self.before is not None:
                 [(link, data)] = some
                 self.before(link, len(data))
             self._work = 0
@@ -201,7 +201,7 @@ class Engine(Roster):
                 if (
                     reader.has_input
                     or conversation.spent
-                    or conversation.unsettled
+                    or conversation.has_follow_up
                     or conversation.busy
                 ):
                     self._read_on(link, now, 1)
@@ -210,7 +210,7 @@ class Engine(Roster):
                         inputs[:0] = left
                         self._taken -= len(left)
                         break
-            if (inputs or self.careful) and between is not None and between(link):
+            if (inputs or self.one_by_one) and between is not None and between(link):
                 return
 
     def _keep(self, link: Link, data: bytes, now: Millis) -> None:
@@ -223,7 +223,7 @@ class Engine(Roster):
             link.input_ended = True
         if link in self.held_back:
             return
-        if link.heavy or link.input_ended:
+        if link.costly or link.input_ended:
             self._unfinished[link] = None
         else:
             self._read_on(link, now)
@@ -253,7 +253,7 @@ class Engine(Roster):
         conversation.spent = 0
         try:
             while reader.has_input and not conversation.holding and not link.closing:
-                if read + cost >= share or (link.bulky and link.is_full()):
+                if read + cost >= share or (link.in_pieces and link.is_full()):
                     self._unfinished[link] = None
                     break
                 message = reader.next_message()
@@ -267,8 +267,8 @@ class Engine(Roster):
                     self.deliver(now)
                 cost += conversation.spent
                 conversation.spent = 0
-            if conversation.unsettled and not link.closing:
-                conversation.settle(now)
+            if conversation.has_follow_up and not link.closing:
+                conversation.follow_up(now)
             if conversation.busy:
                 self._unfinished[link] = None
         except Exception as error:
@@ -276,8 +276,8 @@ class Engine(Roster):
         if read:
             link.partial_since = 0  # a message was finished: whatever is left began after it
         self._work += read + cost
-        link.heavy = cost > HEAVY
-        is_apart = link.heavy or link.partial_since or link in self.held_back
+        link.costly = cost > HEAVY
+        is_apart = link.costly or link.partial_since or link in self.held_back
         link.ready = not (is_apart or link.closing or link.closed)
         if events:
             self.deliver(now)
@@ -286,9 +286,9 @@ class Engine(Roster):
         """A conversation raised: its peer sent what is no message, or the mistake is its own."""
         if isinstance(error, WireError):
             try:
-                if link.conversation.unsettled:
+                if link.conversation.has_follow_up:
                     # What was asked for before these bytes is given, however they were cut.
-                    link.conversation.settle(now)
+                    link.conversation.follow_up(now)
                     self.deliver(now)
                 link.conversation.on_unreadable(error, now)
                 return

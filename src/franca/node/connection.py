@@ -226,7 +226,7 @@ class Connection(asyncio.Protocol):
         backlog.put((data,) if isinstance(data, bytes) else data)
         self._behind = True
         # While there is too much in all, a connection adds to it only if it has nothing unsent.
-        most = UNCOUNTED_BYTES if node.engine.careful else limits.output_soft_bytes
+        most = UNCOUNTED_BYTES if node.engine.one_by_one else limits.output_soft_bytes
         if backlog.size > most and not self._full:
             self._full = self.link.full = True
             if self.full:
@@ -302,7 +302,7 @@ class Connection(asyncio.Protocol):
     def _has_caught_up(self, backlog: Backlog) -> bool:
         """Whether so little is left of what waits that the peer may be acted on again."""
         engine = self._node.engine
-        if engine.careful:
+        if engine.one_by_one:
             return not (backlog or self._blocked)
         return backlog.size <= engine.limits.output_soft_bytes // 4
 

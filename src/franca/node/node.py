@@ -185,10 +185,10 @@ class Node:
             out = link.out
             connection: Connection = link.carrier
             if out:
-                data = out[0] if len(out) == 1 else said(out, link.bulky)
+                data = out[0] if len(out) == 1 else said(out, link.in_pieces)
                 out.clear()
-                link.bulky = False
-                link.weighed = 0
+                link.in_pieces = False
+                link.counted = 0
                 if link.after_commit:
                     link.after_commit = False
                     if wait is not None:

@@ -35,9 +35,9 @@ DRAIN_MS = 60_000
 """Slow means that the rest would not be taken within this time."""
 
 
-def said(out: Sequence[bytes], is_bulky: bool) -> bytes | tuple[bytes, ...]:
+def said(out: Sequence[bytes], in_pieces: bool) -> bytes | tuple[bytes, ...]:
     """These pieces as they are if they are long, else joined."""
-    if is_bulky or (len(out[-1]) >= SHARED_BYTES and sum(map(len, out)) > JOINED_BYTES):
+    if in_pieces or (len(out[-1]) >= SHARED_BYTES and sum(map(len, out)) > JOINED_BYTES):
         return tuple(out)
     data = b"".join(out)
     return data if len(data) <= JOINED_BYTES else tuple(out)

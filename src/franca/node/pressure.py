@@ -68,7 +68,7 @@ class Pressure:
                 connection.burst_bytes = 0
                 connection.release(BURST)
         is_over = self._output.total > engine.limits.output_bytes
-        if engine.careful or is_behind or is_over or self._adding:
+        if engine.one_by_one or is_behind or is_over or self._adding:
             self._look_at_amounts()
         self._until = 0.0
 
@@ -77,7 +77,7 @@ class Pressure:
 
         While too much is unsent, what came of the link's share is sent at once.
         """
-        if self._engine.careful:
+        if self._engine.one_by_one:
             self._weigh_share(link)
         elif self._engine.broker.is_behind():
             self._be_careful()
@@ -117,7 +117,7 @@ class Pressure:
         """Have each piece of input weighed while too much is unsent or waits for the disk."""
         broker = self._engine.broker
         self._pending = broker.pending_jobs, broker.pending_bytes
-        self._engine.careful = self._output.is_over or broker.is_behind()
+        self._engine.one_by_one = self._output.is_over or broker.is_behind()
 
     @property
     def is_waited_for(self) -> bool:
@@ -185,7 +185,7 @@ class Pressure:
     def _look_at_amounts(self) -> None:
         """Be careful while there is more than may be; after that, resume all that were held."""
         self._be_careful()
-        if self._adding and not self._engine.careful:
+        if self._adding and not self._engine.one_by_one:
             held, self._adding = self._adding, {}
             for connection in held:
                 connection.release(ADDING)

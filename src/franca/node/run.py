@@ -128,7 +128,7 @@ class Server(Operators):
     async def _serve_in(self, data: DataDir) -> int:
         limits = within_file_limit(self.settings.limits)
         if self.settings.store == "memory:":
-            limits = without_tails(limits)
+            limits = without_backlogs(limits)
         broker = Broker(limits, Random(secrets.randbits(64)))
         room = RoomWatch(data, broker, limits)
         store = make_store(self.settings, data, room.make_room)
@@ -328,7 +328,7 @@ def _report(failure: BaseException, data: DataDir) -> int:
     return exits.INTERNAL
 
 
-def without_tails(limits: Limits) -> Limits:
+def without_backlogs(limits: Limits) -> Limits:
     """A store in memory has nowhere to put a tail that would not be memory too."""
     unbounded = ("window_jobs", "window_bytes", "held_jobs", "waiting_bytes", "large_bytes")
     return replace(limits, **dict.fromkeys(unbounded, NO_LIMIT))

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from franca.protocols.buffer import Gathering
+from franca.protocols.buffer import PartialBytes
 
 JSON_JOB = "json-job"
 JSON_ARGS = "json-args"
@@ -151,7 +151,7 @@ def in_one_piece(before: bytes, raw: bytes, behind: bytes) -> bytes:
     if len(raw) <= LOOK_BYTES_MAX:
         return b"".join((before, *json_value(raw), behind))
     begin, end = before + b'{"base64":"', b'"}' + behind
-    whole = Gathering(len(begin) + (len(raw) + 2) // 3 * 4 + len(end))
+    whole = PartialBytes(len(begin) + (len(raw) + 2) // 3 * 4 + len(end))
     whole.feed(begin)
     step = CHUNK_BYTES // 3 * 3
     for at in range(0, len(raw), step):

@@ -131,7 +131,7 @@ class ByteBuffer:
         self._scanned = self._start
 
 
-class Gathering:
+class PartialBytes:
     """`size` bytes, of which `have` have come. If it does not `keep` them, they are dropped.
 
     Room for all of them is taken when an eighth is there: what is only promised takes none. The

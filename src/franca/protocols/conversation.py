@@ -71,9 +71,9 @@ class Link:
     wait should. Whoever writes to many links in one turn asks each whether it `is_full`, which
     counts what this turn wrote, and ends its share of the turn when one is.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
-    `weighed` is how many pieces of `out` were counted so far, 0 whenever it was emptied, and
-    `weight` how many bytes they have.
-    `heavy` if what the peer sends takes long to be acted on: the others come first.
+    `counted` is how many pieces of `out` were counted so far, 0 whenever it was emptied, and
+    `counted_bytes` how many bytes they have.
+    `costly` if what the peer sends takes long to be acted on: the others come first.
     `ready` if what comes may be read at once: the link is none of these, nor held back.
     `input_ended` if the peer sends no more, but may still read.
     `paused` while nothing is read from the peer, for whatever reason of ours.
@@ -91,19 +91,19 @@ class Link:
     out: list[bytes] = field(default_factory=list)
     after_commit: bool = False
     broken: bool = False
-    bulky: bool = False
+    in_pieces: bool = False
     known: bool = False
     full: bool = False
     input_ended: bool = False
-    heavy: bool = False
+    costly: bool = False
     ready: bool = True
     closing: bool = False
     closed: bool = False
     paused: bool = False
     partial_since: Millis = 0
     partial_bytes: int = 0
-    weighed: int = 0
-    weight: int = 0
+    counted: int = 0
+    counted_bytes: int = 0
     carrier: Any = None
     conversation: Conversation = field(init=False)
 
@@ -131,7 +131,7 @@ class Link:
             self.speaking.append(self)
         self.out += pieces
         if len(pieces) > 1:
-            self.bulky = True
+            self.in_pieces = True
         if durable:
             self.after_commit = True
 
@@ -140,14 +140,14 @@ class Link:
         if self.full:
             return True
         out = self.out
-        weighed = self.weighed
-        if len(out) < FEW_PIECES and not self.bulky:
+        counted = self.counted
+        if len(out) < FEW_PIECES and not self.in_pieces:
             return False
-        if not weighed or weighed > len(out):
-            weighed = self.weight = 0
-        self.weight += sum(map(len, out[weighed:]))
-        self.weighed = len(out)
-        return self.weight > self.soft_bytes
+        if not counted or counted > len(out):
+            counted = self.counted_bytes = 0
+        self.counted_bytes += sum(map(len, out[counted:]))
+        self.counted = len(out)
+        return self.counted_bytes > self.soft_bytes
 
     def call_next_turn(self) -> None:
         """Have the conversation called next turn, though nothing came; once it is not full."""
@@ -156,8 +156,8 @@ class Link:
     def forget_said(self) -> None:
         """Drop what was written: nobody will get it."""
         self.out.clear()
-        self.after_commit = self.bulky = False
-        self.weighed = 0
+        self.after_commit = self.in_pieces = False
+        self.counted = 0
 
     def note(self, reason: str) -> None:
         """Have an operator told what this peer did, such as sending more than is taken."""
@@ -219,7 +219,7 @@ class Conversation(ABC):
     task: Task | None = None
     """A command that takes several turns, or waits for the store: nothing behind it is read."""
     task_bytes = 0
-    unsettled: bool
+    has_follow_up: bool
     """Something is to be done once behind several messages: `settle` does it behind the last."""
     drops = False
     """What this peer does not read is dropped here, so it is listened to even while full."""
@@ -233,7 +233,7 @@ class Conversation(ABC):
     def __init__(self, link: Link) -> None:
         self.link = link
         # Not defaults of the class: those are found slowly, and every message is asked for these.
-        self.holding = self.busy = self.unsettled = False
+        self.holding = self.busy = self.has_follow_up = False
         self.spent = 0
 
     @abstractmethod
@@ -257,7 +257,7 @@ class Conversation(ABC):
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a session of this conversation."""
 
-    def settle(self, now: Millis) -> None:
+    def follow_up(self, now: Millis) -> None:
         """No more messages are read in this share: do what they gave rise to."""
 
     # -- commands that take several turns -------------------------------------------------------

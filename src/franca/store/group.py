@@ -18,9 +18,9 @@ from franca.core.model import Job, JobId, Shelf
 from franca.store import ended, rows
 from franca.store.rows import Row, seal
 
-HELD, TAIL = Shelf.HELD, Shelf.TAIL  # an attribute of an enum takes long to be looked up
-_TABLES = {HELD: "jobs", TAIL: "tail"}
-_OTHER = {HELD: TAIL, TAIL: HELD}
+HELD, BACKLOG = Shelf.HELD, Shelf.BACKLOG  # an attribute of an enum takes long to be looked up
+_TABLES = {HELD: "jobs", BACKLOG: "tail"}
+_OTHER = {HELD: BACKLOG, BACKLOG: HELD}
 _MARKS = ", ".join("?" * rows.COLUMN_COUNT)
 _SET_LIFE = ", ".join(f"{column.strip()} = ?" for column in rows.LIFE.split(","))
 _INSERT_HELD = f"INSERT INTO jobs ({rows.COLUMNS}) VALUES ({_MARKS})"
@@ -98,8 +98,8 @@ class GroupWriter:
             self._forget_eras(group)
         if changes.flushed:
             self._flush(group)
-        elif changes.emptied_tails:
-            self._empty_tails(set(changes.emptied_tails), group)
+        elif changes.emptied_backlogs:
+            self._empty_tails(set(changes.emptied_backlogs), group)
         if changes.moved:
             self._move(changes.moved, group)
         if changes.added:
@@ -107,15 +107,15 @@ class GroupWriter:
             self._insert_bodies(changes.added, group)
         if changes.updated:
             self._update(changes.updated, group)
-        if changes.gone_held:
-            gone: Sequence[Job] = changes.gone_held
+        if changes.gone_from_memory:
+            gone: Sequence[Job] = changes.gone_from_memory
             if len(gone) > DELETED_AT_ONCE:
                 gone = self._leave_to_sweep(gone, group)
             self._delete(gone, HELD, group)
             self.held_rows -= len(gone)
-        if changes.gone_tail:
-            self._delete(changes.gone_tail, TAIL, group)
-            self.tail_rows -= len(changes.gone_tail)
+        if changes.gone_from_backlog:
+            self._delete(changes.gone_from_backlog, BACKLOG, group)
+            self.tail_rows -= len(changes.gone_from_backlog)
         if changes.ended and self._ended_jobs:
             self._remember_ended(changes.ended[-self._ended_jobs :], group)
         if changes.queues_saved or changes.queues_gone:
@@ -148,7 +148,7 @@ class GroupWriter:
         if held:
             group.append((_INSERT_HELD, held))
         if len(held) < len(jobs):
-            tail = [(*rows.row_of(job, era << 1), era) for job, era in self._in_tail(jobs)]
+            tail = [(*rows.row_of(job, era << 1), era) for job, era in self._in_backlog(jobs)]
             group.append((_INSERT_TAIL, tail))
 
     def _insert_bodies(self, jobs: Sequence[Job], group: list[Batch]) -> None:
@@ -162,13 +162,13 @@ class GroupWriter:
         if held:
             group.append((_UPDATE_HELD, held))
         if len(held) < len(jobs):
-            tail = self._in_tail(jobs)
+            tail = self._in_backlog(jobs)
             life = [(*rows.life_values(job, era << 1), era, job.id) for job, era in tail]
             group.append((_UPDATE_TAIL, life))
 
-    def _in_tail(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, int]]:
+    def _in_backlog(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, int]]:
         """Those that are in the tail, each with the era of its queue."""
-        return ((job, self.eras.get(job.queue, 0)) for job in jobs if job.shelf is TAIL)
+        return ((job, self.eras.get(job.queue, 0)) for job in jobs if job.shelf is BACKLOG)
 
     def _move(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         for shelf in _TABLES:

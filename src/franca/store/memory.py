@@ -9,7 +9,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.model import Job, JobId, JobQuery, Schedule, Shelf, State, TailCount
+from franca.core.model import BacklogCount, Job, JobId, JobQuery, Schedule, Shelf, State
 from franca.core.stubs import needs_stub, stub_of
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store.port import Store, StoreError, count_timed, fits, order_of
@@ -38,7 +38,7 @@ class MemoryStore(Store):
         return Snapshot(
             totals=copy(self.totals),
             held=list(self.held.values()),
-            tail=tail_counts(self.tail.values()),
+            backlog=backlog_counts(self.tail.values()),
             first_waiting=min(waiting, default=None),
             queues=list(self.queues.values()),
             schedules=list(self.schedules.values()),
@@ -51,7 +51,7 @@ class MemoryStore(Store):
             for shelf in (self.held, self.tail, self.bodies, self.queues, self.schedules):
                 shelf.clear()
             self.ended.clear()
-        for queue in changes.emptied_tails:
+        for queue in changes.emptied_backlogs:
             spared = set(changes.spared)
             for job in [j for j in self.tail.values() if j.queue == queue]:
                 if job.state is State.READY and job.id not in spared:
@@ -66,12 +66,12 @@ class MemoryStore(Store):
         for jobs in (changes.moved, changes.added, changes.updated):
             for job in jobs:
                 (held if job.shelf is HELD else tail)[job.id] = job
-        for job in changes.gone_held:
+        for job in changes.gone_from_memory:
             held.pop(job.id, None)
-        for job in changes.gone_tail:
+        for job in changes.gone_from_backlog:
             tail.pop(job.id, None)
         if self.bodies:
-            for job in (*changes.gone_held, *changes.gone_tail):
+            for job in (*changes.gone_from_memory, *changes.gone_from_backlog):
                 self.bodies.pop(job.id, None)
         self.ended.extend(changes.ended)
         self.queues |= {setting.queue: setting for setting in changes.queues_saved}
@@ -129,11 +129,11 @@ class MemoryStore(Store):
         """Nothing to do."""
 
 
-def tail_counts(jobs: Iterable[Job]) -> list[TailCount]:
+def backlog_counts(jobs: Iterable[Job]) -> list[BacklogCount]:
     """Count jobs by queue, and note the first ready one of each."""
-    counts: dict[str, TailCount] = {}
+    counts: dict[str, BacklogCount] = {}
     for job in jobs:
-        count = counts.setdefault(job.queue, TailCount(job.queue))
+        count = counts.setdefault(job.queue, BacklogCount(job.queue))
         if job.state is State.READY:
             count.ready += 1
             count.levels[job.priority] = count.levels.get(job.priority, 0) + 1

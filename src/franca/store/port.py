@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from franca.core.changes import Changes
-from franca.core.model import Job, JobQuery, State, TailCount
+from franca.core.model import BacklogCount, Job, JobQuery, State
 from franca.core.wants import Snapshot, Want
 
 
@@ -112,7 +112,7 @@ def order_of(query: JobQuery) -> Callable[[Job], tuple[int, int]]:
 
 
 def count_timed(
-    count: TailCount, state: State, has_failed: bool, kept: bool, number: int = 1
+    count: BacklogCount, state: State, has_failed: bool, kept: bool, number: int = 1
 ) -> None:
     """Count jobs of a queue that are not ready; dead ones may be kept for good."""
     waiting = "retrying" if has_failed else "scheduled"

@@ -76,11 +76,11 @@ class Source(NamedTuple):
             return _FITS[self.state].format("+j.state" if by_other else "j.state")
         among = ", ".join(str(int(state)) for state in query.states)
         conditions = [f"+j.state IN ({among})"] if among else []
-        return " AND ".join([*conditions, LIVING] if self.shelf is Shelf.TAIL else conditions)
+        return " AND ".join([*conditions, LIVING] if self.shelf is Shelf.BACKLOG else conditions)
 
     def finds(self, query: JobQuery) -> bool:
         """Whether an index leads to the names that are asked for."""
-        return bool(query.names) and self.shelf is Shelf.TAIL and self.state is not None
+        return bool(query.names) and self.shelf is Shelf.BACKLOG and self.state is not None
 
     def walks(self, query: JobQuery) -> bool:
         """Whether rows must be looked at that do not fit."""
@@ -143,7 +143,7 @@ def read_gone(db: sqlite3.Connection) -> dict[JobId, None]:
 
 def sources_of(query: JobQuery) -> list[Source]:
     """Where to look."""
-    held, tail = Source(Shelf.HELD, "jobs", None), Source(Shelf.TAIL, "tail", None)
+    held, tail = Source(Shelf.HELD, "jobs", None), Source(Shelf.BACKLOG, "tail", None)
     if not query.states or not _INDEXED.issuperset(query.states):
         return [held, tail]
     # Held jobs have no index, which each of them would pay for. Dead ones are never held.
@@ -238,7 +238,7 @@ class Reading:
     ) -> list[Job]:
         jobs: list[Job] = []
         for row in db.execute(sql, values):
-            job = job_of(row, self._policies, Shelf.TAIL)
+            job = job_of(row, self._policies, Shelf.BACKLOG)
             jobs.append(job)
             bytes_max -= job.weight
             if bytes_max <= 0:

@@ -15,7 +15,17 @@ import sqlite3
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.model import KEPT_MS, NEVER, Job, JobId, Policy, Schedule, Shelf, State, TailCount
+from franca.core.model import (
+    KEPT_MS,
+    NEVER,
+    BacklogCount,
+    Job,
+    JobId,
+    Policy,
+    Schedule,
+    Shelf,
+    State,
+)
 from franca.core.stubs import Stub, needs_stub, stub_of
 from franca.core.wants import Snapshot
 from franca.store import search
@@ -46,7 +56,7 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     policies: dict[Policy, Policy] = {}
     jobs = _held(db, policies)
     held_rows = len({job.id for job in jobs})
-    tails, tail_rows = _tail_counts(db, books)
+    backlogs, tail_rows = _backlog_counts(db, books)
     if (held_rows, tail_rows) != (held, tail):
         there = f"{held_rows} and {tail_rows} are there"
         raise ValueError(f"{held} and {tail} jobs were written, {there}")
@@ -57,7 +67,7 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     return Snapshot(
         totals=totals,
         held=[job for job in jobs if job.id not in books.gone],
-        tail=tails,
+        backlog=backlogs,
         first_waiting=db.execute(
             "SELECT run_at, id FROM tail WHERE state = 0 AND state <> 1 ORDER BY run_at, id LIMIT 1"
         ).fetchone(),
@@ -110,9 +120,9 @@ def _learn_schema(db: sqlite3.Connection, books: GroupWriter) -> None:
     books.dropped += [table for table in books.schema if table.startswith("dropped_")]
 
 
-def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailCount], int]:
+def _backlog_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[BacklogCount], int]:
     """What each queue has in the tail, and how many rows there are, those that are gone too."""
-    counts: dict[str, TailCount] = {}
+    counts: dict[str, BacklogCount] = {}
     rows = 0
     for queue, era, priority, number in _ready_groups(db, books):
         rows += number
@@ -122,7 +132,7 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
         if era < now:
             books.emptied[queue] = None
             continue
-        count = counts.setdefault(queue, TailCount(queue))
+        count = counts.setdefault(queue, BacklogCount(queue))
         count.ready += number
         count.levels[priority] = number
     for count in counts.values():
@@ -144,7 +154,7 @@ def _tail_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[TailC
         low, high = low + low_sum, high + high_sum
         if amiss:
             raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
-        count = counts.setdefault(queue, TailCount(queue))
+        count = counts.setdefault(queue, BacklogCount(queue))
         count_timed(count, State(state), failed, kept, number)
     states = f"tail INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"
     sums = db.execute(f"SELECT {_ID_SUMS.format('id')} FROM {states}")

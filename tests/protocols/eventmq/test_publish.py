@@ -121,7 +121,7 @@ def test_all_who_hear_a_message_share_it_unless_it_is_very_short(world: World) -
     world.service.topics.publish(b"a", b"x" * 600, world.now)
     world.service.topics.publish(b"a", b"y" * 600, world.now)
     assert all(a is b for a, b in zip(one.link.out, two.link.out, strict=True))
-    assert one.link.bulky  # so that it is not joined to a copy of its own
+    assert one.link.in_pieces  # so that it is not joined to a copy of its own
     world.run()
     assert [m[1][:1] for m in two.heard()] == [b"x", b"y"]
 

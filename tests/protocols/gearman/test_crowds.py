@@ -29,7 +29,7 @@ def test_what_many_wait_for_is_there_once(world: World, number: int, size: int) 
     worker.begin(request(number, handle, b"d" * size))
     said = [piece for client in clients for piece in client.link.out]
     assert (len(said), len({id(piece) for piece in said})) == (4, 1)
-    assert twice.link.bulky, "else they would be joined before they are sent"
+    assert twice.link.in_pieces, "else they would be joined before they are sent"
     world.run()
     assert twice.heard() == [res(number, handle, b"d" * size)] * 2
 
@@ -70,7 +70,7 @@ def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others(world: W
     worker, bystander = world.worker("f"), world.connect()
     worker.grab()
     worker.begin(request(Type.WORK_DATA, handle, "d"))
-    assert worker.link.heavy
+    assert worker.link.costly
     worker.begin(request(Type.WORK_COMPLETE, handle), turns=0)
     bystander.begin(request(Type.ECHO_REQ, "x"))
     assert bystander.link.out

@@ -110,7 +110,7 @@ def test_all_who_wait_share_a_long_result(world: World, number: int, background:
     pieces = [piece for client in clients for piece in client.link.out]
     assert {id(piece) for piece in pieces if len(piece) > 1_000} == {id(pieces[1])}
     assert len(pieces) == 20
-    assert all(client.link.bulky for client in clients)
+    assert all(client.link.in_pieces for client in clients)
     assert {client.link.after_commit for client in clients} == {background and number == 13}
     world.run()
     assert clients[0].heard() == [res(number, handle, b"r" * 100_000)] * 2

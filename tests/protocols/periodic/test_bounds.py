@@ -82,7 +82,7 @@ def test_no_worker_is_given_very_many_jobs_in_one_turn(world: World) -> None:
         client.submit("f", f"n{number}")
         worker.say(p.GRAB_JOB, msgid=b"%04d" % number)
     world.turn((worker, worker.message(p.CAN_DO, str8("f"), b"func")))
-    assert len(world.broker.queues["f"].line) == 0
+    assert len(world.broker.queues["f"].demands) == 0
     assert world.broker.leases.count == workers.JOBS_AT_ONCE
     world.run()
     assert world.broker.leases.count == 300

@@ -50,7 +50,7 @@ def test_grabs_of_many_ids_are_bounded_too(world: World, worker: Puppet) -> None
     talk = worker.conversation.worker
     assert len(talk._grabs) == 4_096
     assert len(talk._owed) <= 4_096
-    assert len(world.broker.queues["f"].line) == 1, "one demand, however many ids"
+    assert len(world.broker.queues["f"].demands) == 1, "one demand, however many ids"
 
 
 def test_jobs_go_around_among_workers(world: World) -> None:

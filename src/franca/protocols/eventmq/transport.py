@@ -74,7 +74,7 @@ class ZmtpConversation(Conversation):
         if not self.link.full:
             self.link.write_pieces(pieces)
             if len(pieces[0]) > COPIED_BYTES:
-                self.link.bulky = True
+                self.link.in_pieces = True
 
     # -- the handshake --------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import Gathering
+from franca.protocols.buffer import PartialBytes
 
 _SIGNATURE_SIZE: Final = 10
 _MAJOR: Final = 10
@@ -160,7 +160,7 @@ class FrameReader:
         self, size_max: int, usual: Sequence[bytes] = (b"",), *, greeted: bool = True
     ) -> None:
         self.has_input = False
-        self.partial: Gathering | None = None
+        self.partial: PartialBytes | None = None
         self._has_more = False  # whether other frames follow the partial one
         self._greeted = self._is_signed = greeted
         self._usual_frames = list(usual)
@@ -284,7 +284,7 @@ class FrameReader:
         fits = sum(map(len, frames)) + stop - start <= self._size_max
         if fits and stop <= len(data):
             return start, stop
-        partial = self.partial = Gathering(stop - start, keeps=fits)
+        partial = self.partial = PartialBytes(stop - start, keeps=fits)
         self._has_more = bool(flags & MORE)
         rest = data[start:]
         self._data, self._at = rest[partial.feed(rest) :], 0
@@ -296,7 +296,7 @@ class FrameReader:
         self.has_input = at < len(data)
         self._data, self._at = (data, at) if self.has_input else (b"", 0)
 
-    def _end_partial(self, partial: Gathering) -> Message | None:
+    def _end_partial(self, partial: PartialBytes) -> Message | None:
         """Put the partial frame, which is whole, where it belongs."""
         self.partial = None
         if not partial.keeps:

@@ -116,13 +116,13 @@ class FaktoryConversation(Conversation):
         self.fetching.last_grant = NO_JOB
         self.link.write_after_commit(reply)
         if len(reply) > LONG_REPLY_BYTES:
-            self.link.bulky = True
+            self.link.in_pieces = True
 
     def say_shared(self, pieces: Sequence[bytes]) -> None:
         """Answer with pieces that many clients share."""
         self.fetching.last_grant = NO_JOB
         self.link.write_pieces(pieces)
-        self.link.bulky = True
+        self.link.in_pieces = True
 
     # -- what takes long --------------------------------------------------------------------------
 

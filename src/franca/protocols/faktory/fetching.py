@@ -210,7 +210,7 @@ class Fetching:
         reply = self._renderer.reply(job)
         link.write_after_commit(reply)
         if len(reply) > LONG_REPLY_BYTES:
-            link.bulky = True
+            link.in_pieces = True
 
     def stop_giving_jobs(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits is answered at its end."""

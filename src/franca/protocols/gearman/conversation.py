@@ -117,7 +117,7 @@ class GearmanConversation(Conversation):
             self.link.write(error("ARGUMENT_TOO_LARGE", refusal.text))
         self.link.close(refusal.text)
 
-    def settle(self, now: Millis) -> None:
+    def follow_up(self, now: Millis) -> None:
         """The functions have changed: a worker that sleeps is woken for these from now on."""
         try:
             worker_commands.renew_sleep(self, now)
@@ -176,7 +176,7 @@ class GearmanConversation(Conversation):
             self.service.forwarded = (event, number, pieces)
         self.link.write_pieces(pieces)
         if is_shared and len(data) > SHARED_BYTES:
-            self.link.bulky = True
+            self.link.in_pieces = True
 
     def _on_lease_lost(self, job: Job) -> None:
         """The lease of a job has ended, or somebody else ended the job."""

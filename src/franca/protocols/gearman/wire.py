@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Final
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import HTTP_METHODS, Gathering
+from franca.protocols.buffer import HTTP_METHODS, PartialBytes
 
 HEADER: Final = struct.Struct(">III")
 HEADER_SIZE: Final = 12
@@ -157,7 +157,7 @@ class PacketReader:
         self._at = 0
         self._part = bytearray()
         self._needed = 0
-        self._large: Gathering | None = None
+        self._large: PartialBytes | None = None
 
     def __len__(self) -> int:
         large = self._large
@@ -228,11 +228,11 @@ class PacketReader:
         self._needed = needed
         self.has_input = False
         if needed > LARGE_BYTES:
-            self._large = Gathering(needed - HEADER_SIZE)
+            self._large = PartialBytes(needed - HEADER_SIZE)
             self._large.feed(bytes(self._part[HEADER_SIZE:]))
             del self._part[HEADER_SIZE:]
 
-    def _take_large(self, large: Gathering) -> tuple[int, bytes] | None:
+    def _take_large(self, large: PartialBytes) -> tuple[int, bytes] | None:
         if not large.is_whole:
             self.has_input = False
             return None

@@ -67,7 +67,7 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int) ->
         service.broker.list_queue(queue)  # as the original does
         service.broker.serve(conversation.session, queue)
         _count(conversation, _size_of(function))
-        conversation.unsettled = True
+        conversation.has_follow_up = True
     functions[function] = timeout
     conversation.grab = None
 
@@ -90,7 +90,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
         conversation.grab = None
         _count(conversation, -_size_of(function))
         service.broker.unserve(conversation.session, service.names.text(function))
-        conversation.unsettled = True
+        conversation.has_follow_up = True
 
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -100,12 +100,12 @@ def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Mill
     _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
     conversation.broker.serve_nothing(conversation.session)
-    conversation.unsettled = True
+    conversation.has_follow_up = True
 
 
 def renew_sleep(conversation: GearmanConversation, now: Millis) -> None:
     """A worker whose functions changed while it sleeps is woken for those that it has now."""
-    conversation.unsettled = False
+    conversation.has_follow_up = False
     # If its demand is closed, it was woken, and the event is on its way.
     if conversation.sleep in conversation.session.demands:
         on_pre_sleep(conversation, b"", now)
@@ -210,7 +210,7 @@ def _assign(conversation: GearmanConversation, job: Job, number: int, between: b
         link.after_commit = True
     if is_long:
         link.write(body)
-        link.bulky = True
+        link.in_pieces = True
 
 
 STATUS: Final = "status"

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Final
 
 from franca.core.errors import WireError
-from franca.protocols.buffer import Gathering
+from franca.protocols.buffer import PartialBytes
 
 HELLO_OF_CLIENT: Final = b"\0SP\0\0\x30\0\0"
 HELLO_OF_SERVER: Final = b"\0SP\0\0\x31\0\0"
@@ -65,7 +65,7 @@ class Parts:
         self.op: int | None = None
         self.too_large = too_large
         self._head = bytearray()
-        self._body: Gathering | None = None
+        self._body: PartialBytes | None = None
         self._body_at = 0
 
     @property
@@ -94,7 +94,7 @@ class Parts:
         """The payload begins at `at`, which has come already."""
         if not self.too_large:
             self._body_at = at
-            self._body = Gathering(self.size - at)
+            self._body = PartialBytes(self.size - at)
             self._body.feed(bytes(self._head[at:]))
             del self._head[at:]
 

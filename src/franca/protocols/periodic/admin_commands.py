@@ -137,7 +137,7 @@ def on_drop_func(connection: PeriodicConversation, message: Message, now: Millis
     func = connection.dialect.read_func(message.args)
     connection.check_admin()
     queue = connection.broker.queues.get(func)
-    if queue is not None and (queue.servers or queue.line or queue.leased):
+    if queue is not None and (queue.servers or queue.demands or queue.leased):
         connection.succeed(message.id)
         return
     connection.service.funcs.pop(func, None)

@@ -55,7 +55,7 @@ class PeriodicConversation(Conversation):
         self.answers_grabs = False
         self.follows_document = False
         self.asks_later = False
-        """Whether what is `unsettled` has to wait for the next turn."""
+        """Whether what is `has_follow_up` has to wait for the next turn."""
         self.is_gone = False
         self.handshake = Handshake(self)
         self.waits = Waits(self)
@@ -75,7 +75,7 @@ class PeriodicConversation(Conversation):
         self.service.commands += 1
         if self.handshake.is_undecided:
             self.handshake.decide(message, now)
-        if self.unsettled and not self.asks_later and message.command not in FUNCTION_CHANGES:
+        if self.has_follow_up and not self.asks_later and message.command not in FUNCTION_CHANGES:
             self._ask_for_jobs(now)
         if len(message.args) > LARGE_BYTES:
             self.spent += WHOLE_SHARE
@@ -137,17 +137,17 @@ class PeriodicConversation(Conversation):
             message, self._postponed = self._postponed, None
             self.holding = False
             self.on_message(message, now)
-        if self.unsettled and not self.holding:
+        if self.has_follow_up and not self.holding:
             self.asks_later = False
             self._ask_for_jobs(now)
 
-    def settle(self, now: Millis) -> None:
+    def follow_up(self, now: Millis) -> None:
         """The functions have changed: ask for other jobs."""
         if not (self.asks_later or self.link.closing):
             self._ask_for_jobs(now)
 
     def _ask_for_jobs(self, now: Millis) -> None:
-        self.unsettled = False
+        self.has_follow_up = False
         self.worker.ask_for_all(now)
 
     def unread(self) -> int:
@@ -256,7 +256,7 @@ class PeriodicConversation(Conversation):
         self.waits.leave()
         self.handshake.leave()
         self.forget_unread()
-        self.unsettled = False
+        self.has_follow_up = False
         if self.link.known:
             self.service.connections.pop(self.link.id, None)
             self.broker.close_session(self.session, now)

@@ -133,7 +133,7 @@ class Worker:
         """
         for func in [func for func in self.funcs if not self.connection.may(WORKER, func)]:
             self.cant_do(func)
-        if self.connection.unsettled:
+        if self.connection.has_follow_up:
             self.link.call_next_turn()
 
     # -- asking for jobs --------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Worker:
         grabs[msgid] = None
         if answers:
             self.link.write(self.connection.dialect.bare(msgid, SUCCESS))
-        if self._demand is None and not self.connection.unsettled:
+        if self._demand is None and not self.connection.has_follow_up:
             self._ask(now)
 
     def _may_note(self, ids: Sized) -> bool:
@@ -241,7 +241,7 @@ class Worker:
     def _ask_later(self) -> None:
         """Others come first: go on next turn, or when the worker has read what it was given."""
         self._is_full = False
-        self.connection.unsettled = self.connection.asks_later = True
+        self.connection.has_follow_up = self.connection.asks_later = True
         self.link.call_next_turn()
 
     def _ask_anew(self) -> None:
@@ -253,7 +253,7 @@ class Worker:
             asleep = demand.tag if demand.only_wake else None
             self.withdraw()
         self._asleep = asleep
-        self.connection.unsettled = True
+        self.connection.has_follow_up = True
 
     def ask_for_all(self, now: Millis) -> None:
         """Ask for jobs of the functions that there are now."""
@@ -369,7 +369,7 @@ class Worker:
         pieces = dialect.assign(msgid, shown, shared)
         self.link.write_pieces(pieces, durable=True)
         if is_shared:
-            self.link.bulky = True
+            self.link.in_pieces = True
         if size >= LONG_BYTES:
             if dialect.writes_anew:
                 self.service.written += len(pieces[0])
