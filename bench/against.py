@@ -37,7 +37,7 @@ NEW, OLD, AGAIN = "new", "old", "again"
 ORDERS = list(permutations((NEW, OLD, AGAIN)))
 
 PROBABILITY = 0.95
-CPU_RATIO_MAX = 1.05
+CPU_RATIO_MAX = 1.03
 
 # Consumers, and the jobs that each takes at once, as in the benchmark of each protocol. All but
 # MemoDB's are durable.
