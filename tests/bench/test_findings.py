@@ -51,7 +51,7 @@ def _rounds(cost: float) -> Rounds:
     return rounds
 
 
-@pytest.mark.parametrize(("cost", "is_met"), [(1.00, True), (1.049, True), (1.06, False)])
+@pytest.mark.parametrize(("cost", "is_met"), [(1.00, True), (1.029, True), (1.04, False)])
 def test_a_dearer_job_is_seen_and_a_disturbed_turn_is_not(cost: float, is_met: bool) -> None:
     news = {"faktory": compared(_rounds(cost), NEW, OLD, 0.95)}
     selves = {"faktory": compared(_rounds(cost), AGAIN, OLD, 0.975)}
