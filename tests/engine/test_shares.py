@@ -3,7 +3,7 @@
 import pytest
 
 from franca.core.model import Millis
-from franca.engine.engine import ENDED_AT_ONCE, HEAVY, LAST_SHARES, SLICE
+from franca.engine.engine import COSTLY, ENDED_AT_ONCE, LAST_SHARES, SLICE
 from franca.engine.roster import LAST_BYTES
 from franca.protocols.conversation import FEW_PIECES, Link
 from tests.engine.fixtures import Echo, Stage, T, echo
@@ -253,7 +253,7 @@ def test_a_link_is_full_as_soon_as_one_turn_wrote_more_than_may_wait() -> None:
 
 def test_a_link_whose_messages_take_long_comes_behind_the_others(stage: Stage) -> None:
     slow, other = stage.open(), stage.open()
-    spend(slow, HEAVY + 1)
+    spend(slow, COSTLY + 1)
     stage.say(slow, "one\n")
     stage.engine.turn(T)
     assert (stage.said(slow), slow.costly) == ("one\n", True)

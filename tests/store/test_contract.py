@@ -301,7 +301,8 @@ def test_a_tail_emptied_after_a_flush_in_one_group_is_empty(desk: StoreFixture) 
 def test_queue_settings_are_found_again(desk: StoreFixture) -> None:
     names = ["a", "ü\0", "z"]
     desk.write(queues_saved=[QueueSetting(name, name == "z") for name in names])
-    desk.write(queues_saved=[QueueSetting("a", True, BIG)], queues_gone=["z", "unknown"])
+    desk.write(queues_saved=[QueueSetting("a", True, BIG)])
+    desk.write(queues_gone=["z", "unknown"])
     found = sorted(desk.reopen().queues, key=lambda setting: setting.queue)
     assert found == [QueueSetting("a", True, BIG), QueueSetting("ü\0", False)]
 
@@ -315,7 +316,8 @@ def test_schedules_are_found_again_with_the_job_they_make(desk: StoreFixture) ->
     often = Schedule("öften", new, every_ms=500, runs_left=3, next_at=1)
     desk.write(schedules_saved=[daily, often, Schedule("never", new)])
     fewer = Schedule("öften", new, every_ms=500, runs_left=2, next_at=2)
-    desk.write(schedules_saved=[fewer], schedules_gone=["never", "unknown"])
+    desk.write(schedules_saved=[fewer])
+    desk.write(schedules_gone=["never", "unknown"])
     found = {schedule.id: schedule for schedule in desk.reopen().schedules}
     assert found == {"daily": daily, "öften": fewer}
 

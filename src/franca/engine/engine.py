@@ -35,8 +35,8 @@ ENDED_AT_ONCE = 256
 """How many may go in one turn; of more at once, the others are there a little longer."""
 TOLD_AT_ONCE = 16
 """How many are told something in about the time that a message takes."""
-HEAVY = 64
-"""What a share costs, beyond its messages, whose link is heavy: what it sends next waits for those
+COSTLY = 64
+"""What a share costs, beyond its messages, whose link is costly: what it sends next waits for those
 who are not, and for the others that are."""
 SLICE = 32
 """How many pieces of input, or messages of one, are acted on before it is asked whether the turn
@@ -214,7 +214,7 @@ class Engine(Roster):
                 return
 
     def _keep(self, link: Link, data: bytes, now: Millis) -> None:
-        """Take bytes of a link that is held back, or holds, or is heavy; none are its end."""
+        """Take bytes of a link that is held back, or holds, or is costly; none are its end."""
         if link.closing or link.closed:
             return
         if data:
@@ -276,7 +276,7 @@ class Engine(Roster):
         if read:
             link.partial_since = 0  # a message was finished: whatever is left began after it
         self._work += read + cost
-        link.costly = cost > HEAVY
+        link.costly = cost > COSTLY
         is_apart = link.costly or link.partial_since or link in self.held_back
         link.ready = not (is_apart or link.closing or link.closed)
         if events:

@@ -80,7 +80,7 @@ class Pressure:
         if self._engine.one_by_one:
             self._weigh_share(link)
         elif self._engine.broker.is_behind():
-            self._be_careful()
+            self._choose_pace()
         now = monotonic()
         if not self._until:
             self._until = now + PASS_S
@@ -111,9 +111,9 @@ class Pressure:
             is_much = is_much or (is_for_others and output.total - before > most)
         if is_much:
             self._hold_adding(link)
-        self._be_careful()
+        self._choose_pace()
 
-    def _be_careful(self) -> None:
+    def _choose_pace(self) -> None:
         """Have each piece of input weighed while too much is unsent or waits for the disk."""
         broker = self._engine.broker
         self._pending = broker.pending_jobs, broker.pending_bytes
@@ -183,8 +183,8 @@ class Pressure:
         self._engine.put_off(link)
 
     def _look_at_amounts(self) -> None:
-        """Be careful while there is more than may be; after that, resume all that were held."""
-        self._be_careful()
+        """While there is more than may be, act on one input at a time; then resume all held."""
+        self._choose_pace()
         if self._adding and not self._engine.one_by_one:
             held, self._adding = self._adding, {}
             for connection in held:

@@ -329,6 +329,6 @@ def _report(failure: BaseException, data: DataDir) -> int:
 
 
 def without_backlogs(limits: Limits) -> Limits:
-    """A store in memory has nowhere to put a tail that would not be memory too."""
+    """A store in memory has nowhere to put a backlog that would not be memory too."""
     unbounded = ("window_jobs", "window_bytes", "held_jobs", "waiting_bytes", "large_bytes")
     return replace(limits, **dict.fromkeys(unbounded, NO_LIMIT))

@@ -71,8 +71,8 @@ class Link:
     wait should. Whoever writes to many links in one turn asks each whether it `is_full`, which
     counts what this turn wrote, and ends its share of the turn when one is.
     A link that is `broken` ended because of an error of its conversation: nothing more is sent.
-    `counted` is how many pieces of `out` were counted so far, 0 whenever it was emptied, and
-    `counted_bytes` how many bytes they have.
+    It is `in_pieces` if some of `out` is too long to be joined. `counted` is how many pieces of it
+    were counted so far, 0 whenever it was emptied, and `counted_bytes` how many bytes they have.
     `costly` if what the peer sends takes long to be acted on: the others come first.
     `ready` if what comes may be read at once: the link is none of these, nor held back.
     `input_ended` if the peer sends no more, but may still read.

@@ -3,7 +3,7 @@
 import pytest
 
 from franca.core.limits import Limits
-from franca.engine.engine import HEAVY
+from franca.engine.engine import COSTLY
 from franca.protocols.gearman import client_commands, service
 from tests.protocols.gearman.puppet import Puppet, World, err, res
 from tests.support.gearman import Type, request
@@ -66,7 +66,7 @@ def test_a_word_that_many_hear_ends_a_workers_share_of_the_turn(world: World) ->
 
 
 def test_workers_of_jobs_that_very_many_wait_for_come_behind_the_others(world: World) -> None:
-    clients, handle = crowd(world, 20 * HEAVY)
+    clients, handle = crowd(world, 20 * COSTLY)
     worker, bystander = world.worker("f"), world.connect()
     worker.grab()
     worker.begin(request(Type.WORK_DATA, handle, "d"))

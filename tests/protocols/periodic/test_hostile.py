@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from franca.core.errors import WireError
 from franca.core.limits import Limits
 from franca.protocols.periodic.messages import Message
 from franca.protocols.periodic.wire import CrcFrames
@@ -49,10 +50,22 @@ def test_whoever_begins_with_something_else_is_hung_up_on(world: World, data: by
         b"\0RES\0\0\0\5" + struct.pack(">I", crc32(b"abcd\x09")) + b"abcd\x09",
     ],
 )
-def test_what_came_before_a_wrong_frame_counts(world: World, peer: Puppet, data: bytes) -> None:
-    peer.send(peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good") + data)
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_came_before_a_wrong_frame_counts(
+    world: World, peer: Puppet, data: bytes, alone: bool
+) -> None:
+    good = peer.message(p.SUBMIT_JOB, packed("f", "n"), b"good")
+    for piece in (good, data) if alone else (good + data,):
+        peer.send(piece)
     assert peer.is_hung_up
     assert (peer.words(), len(world.jobs())) == ([p.SUCCESS], 1)
+
+
+def test_a_frame_that_came_alone_may_be_too_large(peer: Puppet) -> None:
+    frames, data = CrcFrames(8), peer.message(p.PING, bytes(20), b"ping")
+    assert frames.sole(data) is None
+    with pytest.raises(WireError, match="at most 8"):
+        frames.cut(data, 0)
 
 
 def test_a_worker_that_goes_wrong_loses_its_jobs_to_others(world: World) -> None:
