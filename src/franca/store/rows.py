@@ -23,6 +23,9 @@ APART = 1
 """What a row says whose body has a row of its own. Its checksum begins with this, and with the era
 of a row of the tail, which `search.select` puts in front of it."""
 
+PIECE_BYTES = 256
+"""What most pieces need: a larger one grows while it is made."""
+
 POLICIES_MAX = 1_000
 """Policies that are remembered, so that jobs share them: producers may give each job its own."""
 
@@ -34,7 +37,9 @@ COLUMN_COUNT = len(COLUMNS.split(","))
 Row = tuple[Any, ...]
 """A row as the database driver gives and takes it."""
 
-_encode = msgspec.msgpack.Encoder().encode
+_encoder = msgspec.msgpack.Encoder()
+_encode = _encoder.encode
+_encode_into = _encoder.encode_into
 _decode = msgspec.msgpack.Decoder(Job).decode
 
 
@@ -46,14 +51,15 @@ def seal(row: Sequence[object]) -> int:
 def life_values(job: Job, salt: int = 0) -> Row:
     """The columns of LIFE; the checksum of a row of the tail has twice its era as its `salt`."""
     if len(job.body) > BODY_APART_BYTES:
-        piece = _encode(replace(job, body=b""))
         salt |= APART
-    else:
-        piece = _encode(job)
-        if job.away:
-            salt |= APART
+        job = replace(job, body=b"")
+    elif job.away:
+        salt |= APART
+    # The driver takes a slow way round for bytes, and for an int that is not a plain one: hence
+    # the bytearray, and the zero.
+    piece = bytearray(PIECE_BYTES)
+    _encode_into(job, piece)
     crc = crc32(piece, salt)
-    # The driver takes a slow way round for anything but a plain int: hence the zero.
     return (job.priority, job.state + 0, job.place, job.run_at, job.failures, piece, crc)
 
 
