@@ -41,6 +41,7 @@ from franca.store.sqlite import SqliteStore
 
 WATCH_EVERY_S = 1.0
 NO_LIMIT = 1 << 60
+GC_THRESHOLDS = 20_000, 20, 50
 OF_SOCKETS = ("franca.node.connection", "franca.node.accept", "franca.control.server")
 """Modules whose errors of the system are about one peer."""
 
@@ -143,6 +144,9 @@ class Server(Operators):
         # What is alive now stays alive: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
+        # What jobs and messages are made of is in no cycles: by itself it would look ten times as
+        # often, at things that are about to go anyway.
+        gc.set_threshold(*GC_THRESHOLDS)
         on_error = partial(log.failure, "operation-failed", "an operation failed")
         control = ControlServer(self, str(data.path), on_error=on_error)
         files = FileWatches(service for service in services.values() if service.file)
