@@ -190,45 +190,15 @@ class FrameReader:
 
     def next_message(self, data: bytes = b"") -> Message | None:
         """The next whole message or command; None until more bytes come."""
-        if self._greeted and self.partial is None:
+        if self.partial is not None or not self._greeted:
             if data:
-                self._data, self._at = self._data[self._at :] + data, 0
-            message = self._cut(self._data, self._at)
-            if message is not None:
-                return message
-        elif data:
-            self.feed(data)
-        while self.has_input:
-            if not self._greeted:
-                message = self._greet(self._data)
-            elif self.partial is not None:
-                message = self._end_partial(self.partial)
-            else:
-                message = self._cut(self._data, self._at)
-            if message is not None:
-                return message
-        return None
-
-    def _greet(self, data: bytes) -> Signature | None:
-        """Read the greeting. Wrong bytes are a WireError as soon as they are there."""
-        if data[:1] != b"\xff" or data[9:10] not in (b"", b"\x7f"):
-            raise WireError("no-greeting", "these bytes are not ZMTP")
-        if len(data) > _MAJOR and data[_MAJOR] < 3:
-            raise WireError("old-version", f"ZMTP {data[_MAJOR]} is not spoken here")
-        if len(data) < len(GREETING):
-            self.has_input = False
-        elif data[_MECHANISM] != _NULL:
-            raise WireError("mechanism", "only the NULL mechanism is spoken here")
-        else:
-            self._greeted = True
-            self._advance(data, len(GREETING))
-        if self._is_signed or len(data) < _SIGNATURE_SIZE:
-            return None
-        self._is_signed = True
-        return Signature()
-
-    def _cut(self, data: bytes, at: int) -> Message | None:
-        """The message or command that begins, or goes on, at that place."""
+                self.feed(data)
+            return self._next_of_parts()
+        at = self._at
+        if not data:
+            data = self._data
+        elif self._data:
+            data, at = self._data[at:] + data, 0
         begun = frames = self._frames
         end = len(data)
         if not begun:
@@ -257,16 +227,49 @@ class FrameReader:
             frames.append(data[start:stop])
             at = stop
             if not flags:
-                if at < end:  # as `_advance`, without a call
+                # As `_advance`, without a call; nearly always nothing was kept, nor is to be.
+                if at < end:
                     self._data, self._at, self.has_input = data, at, True
-                else:
+                elif self._data:
                     self._data, self._at, self.has_input = b"", 0, False
                 return self._finish(frames) if begun or len(frames) > FRAMES_MAX else frames
         self._frames = _counted(frames)
-        if self.partial is None:
-            self._data, self._at = data[at:], 0
-            self.has_input = False
+        if self.partial is not None:
+            return self._next_of_parts()
+        self._data, self._at, self.has_input = data[at:], 0, False
         return None
+
+    def _next_of_parts(self) -> Message | None:
+        """The same behind the greeting, or behind a long frame that came in parts."""
+        message: Message | None
+        while self.has_input:
+            if not self._greeted:
+                message = self._greet(self._data)
+            elif self.partial is not None:
+                message = self._end_partial(self.partial)
+            else:
+                return self.next_message()
+            if message is not None:
+                return message
+        return None
+
+    def _greet(self, data: bytes) -> Signature | None:
+        """Read the greeting. Wrong bytes are a WireError as soon as they are there."""
+        if data[:1] != b"\xff" or data[9:10] not in (b"", b"\x7f"):
+            raise WireError("no-greeting", "these bytes are not ZMTP")
+        if len(data) > _MAJOR and data[_MAJOR] < 3:
+            raise WireError("old-version", f"ZMTP {data[_MAJOR]} is not spoken here")
+        if len(data) < len(GREETING):
+            self.has_input = False
+        elif data[_MECHANISM] != _NULL:
+            raise WireError("mechanism", "only the NULL mechanism is spoken here")
+        else:
+            self._greeted = True
+            self._advance(data, len(GREETING))
+        if self._is_signed or len(data) < _SIGNATURE_SIZE:
+            return None
+        self._is_signed = True
+        return Signature()
 
     def _long_frame(self, data: bytes, at: int, frames: list[bytes]) -> tuple[int, int]:
         """Where a long frame or a command begins and ends.

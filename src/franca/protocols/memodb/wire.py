@@ -141,7 +141,7 @@ class MessageReader(Inbox):
         super().__init__(size_max, unix=unix)
         self._name_max = name_max
         self._known = known
-        self._job_start = b""
+        self._job_start, self._job_end = b"", WORD
         self._header: Header | None = None
         self._put_back: Message | None = None
 
@@ -158,19 +158,36 @@ class MessageReader(Inbox):
         A `WireError` as soon as it is plain that it is none at all.
         """
         if self._is_plain:
-            if data:
-                self._data, self._at = self._data[self._at :] + data, 0
-            data, start = self._data, self._at + self._head
+            at = self._at
+            if not data:
+                data = self._data
+            elif self._data:
+                data, at = self._data[at:] + data, 0
             have = len(data)
-            if start <= have and not (self._unix and data[self._at] != MESSAGE):
+            start = at + self._head
+            if start <= have and not (self._unix and data[at] != MESSAGE):
                 end = start + length_at(data, start - LENGTH_BYTES)[0]
                 if end <= have and end - start <= self._size_max:
                     if end < have:
-                        self._at, self.has_input = end, True
-                    else:
+                        self._data, self._at, self.has_input = data, end, True
+                    elif self._data:
                         self._data, self._at, self.has_input = b"", 0, False
-                    return self._message(data[start:end])
-            data = b""
+                    data = data[start:end]
+                    have = end - start
+                    # Nearly all are such: without a call this takes 3 % less of a request.
+                    if have > WORD and data[0] >= ID_BIT:
+                        end = self._job_end
+                        if self._header is not None and data[WORD:end] == self._job_start:
+                            rest, size, last = data[end:], have - end, self._header
+                            stack = data[:WORD]
+                            return Message(JOB, stack, data, WORD, end, rest, size, True, b"", last)
+                        end = _RESULT_END
+                        if have >= end and data[WORD : end - ID_BYTES] == USUAL_RESULT:
+                            rest, size, name = data[end:], have - end, data[end - ID_BYTES : end]
+                            stack = data[:WORD]
+                            return Message(RESULT, stack, data, WORD, end, rest, size, True, name)
+                    return self._message(data)
+            self._data, self._at, data = data, at, b""
         if self._put_back is not None:
             if data:
                 self.feed(data)
@@ -194,16 +211,6 @@ class MessageReader(Inbox):
     def _message(self, data: bytes, parts: sp.Parts | None = None) -> Message:
         """The message that stands there; `data` is only its beginning, if it has `parts`."""
         at = WORD
-        if parts is None and data and data[0] >= ID_BIT:
-            # Nearly all are such; to find out by how they begin saves 3 % of a request.
-            end = at + len(self._job_start)
-            if self._header is not None and data[at:end] == self._job_start:
-                rest, size, last = data[end:], len(data) - end, self._header
-                return Message(JOB, data[:at], data, at, end, rest, size, True, b"", last)
-            end = _RESULT_END
-            if data[at : end - ID_BYTES] == USUAL_RESULT and len(data) >= end:
-                worker_id, size = data[end - ID_BYTES : end], len(data) - end
-                return Message(RESULT, data[:at], data, at, end, data[end:], size, True, worker_id)
         if len(data) < WORD or data[0] < ID_BIT:
             at = sp.stack_end(data, 0, len(data))
             if at < 0:
@@ -216,7 +223,7 @@ class MessageReader(Inbox):
             self._header = header = self._known.get(data[named:end])
             if header is None:
                 return self._unusual(data, at, parts)
-            self._job_start = data[at:end]
+            self._job_start, self._job_end = data[at:end], end - at + WORD
             op, worker_id = JOB, b""
         elif usual == USUAL_RESULT and named + ID_BYTES <= len(data):
             end = named + ID_BYTES
