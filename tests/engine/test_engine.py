@@ -5,7 +5,6 @@ import weakref
 
 import pytest
 
-from franca.core.broker import Broker
 from franca.core.model import Job, JobQuery, Millis, State
 from franca.core.wants import Recall, SupplyReady
 from franca.engine.engine import SWEEP_MS, TICK_MS
@@ -329,7 +328,7 @@ def test_a_link_that_waits_for_its_answer_may_wait(monkeypatch: pytest.MonkeyPat
     stage = Stage(frame_ms=30_000, handshake_ms=10**9)
     link = stage.open()
     stage.say(link, "take\nhalf")
-    monkeypatch.setattr(Broker, "demand", lambda broker, demand, now: None)
+    monkeypatch.setattr(stage.broker, "demand", lambda demand, now: None)
     sweeps(stage, T, 60_000)
     assert not link.closing
 

@@ -22,7 +22,6 @@ from franca.core import model
 from franca.core.changelog import DEAD, LEASED
 from franca.core.changes import Changes, Totals
 from franca.core.errors import NotFound, NotHeld, NotUnique, StoreFull, TooMuch
-from franca.core.events import Granted, Unmet, Woken
 from franca.core.index import READY
 from franca.core.lifecycle import DONE
 from franca.core.limits import Limits
@@ -77,7 +76,7 @@ class Broker(Parts):
             said_before = self.index.said_before(new)
             if said_before is not None:
                 return _job_of(said_before, new, now)
-        taken = None
+        taken = running = None
         if new.key:
             taken = self.keys.get(new.queue, new.key)
             if taken is None:
@@ -85,13 +84,12 @@ class Broker(Parts):
                     raise TooMuch("too many unique jobs are stored; try again when some are done")
             elif new.on_conflict is not model.OnConflict.REPLACE:
                 return self._join(taken, new, watcher)
+            elif isinstance(taken, Job) and taken.state is LEASED:
+                running, taken = taken, self.lifecycle.successors.by_job.get(taken.id)
+                self.lifecycle.successors.check_room(taken, new)
         queue = self.queues.get(new.queue)
         if queue is None:
             self.queue_list.check_no_new((new.queue,))
-        running: Job | None = None
-        if taken is not None and isinstance(taken, Job) and taken.state is LEASED:
-            running, taken = taken, self.lifecycle.successors.by_job.get(taken.id)
-            self.lifecycle.successors.check_room(taken, new)
         totals = self.totals
         job = new_job(new, totals.last_job_id + 1, now)
         size = len(new.body) + len(new.extra)
@@ -161,10 +159,6 @@ class Broker(Parts):
             self.lifecycle.cancel(taken, REPLACED, now)
 
     # -- demands and runs -------------------------------------------------------------------
-
-    def demand(self, demand: Demand, now: Millis) -> Granted | Unmet | Woken | None:
-        """A job for the session now, or `None`: an event will come by the demand's end."""
-        return self.dispatch.demand(demand, now)
 
     def serve(self, session: Session, queue_name: str) -> None:
         """The session can run jobs of this queue; `TooMuch` if there are too many queues."""

@@ -87,6 +87,7 @@ class Parts:
         self.give_back = lifecycle.give_back
         self.unlock = lifecycle.unlock
         self.extend = self.leases.extend
+        self.demand = self.dispatch.demand
         self.peek = self.dispatch.peek
         self.withdraw = self.dispatch.withdraw
         self.wake_another = self.dispatch.wake_another

@@ -66,6 +66,7 @@ class Engine(Roster):
         self._last_shares = LAST_SHARES
         self._share = limits.turn_messages
         self._work = 0
+        self._delivering = False
         self._tick_at: Millis = 0
 
     # -- links ------------------------------------------------------------------------------
@@ -198,12 +199,7 @@ class Engine(Roster):
                     if len(events) >= TOLD_AT_ONCE:
                         conversation.spent += len(events) // TOLD_AT_ONCE
                     self.deliver(now)
-                if (
-                    reader.has_input
-                    or conversation.spent
-                    or conversation.has_follow_up
-                    or conversation.busy
-                ):
+                if reader.has_input or conversation.spent:
                     self._read_on(link, now, 1)
                     if self._work > SLICE:
                         left = list(rest)
@@ -265,8 +261,9 @@ class Engine(Roster):
                 if events:
                     cost += len(events) // TOLD_AT_ONCE
                     self.deliver(now)
-                cost += conversation.spent
-                conversation.spent = 0
+                if conversation.spent:
+                    cost += conversation.spent
+                    conversation.spent = 0
             if conversation.has_follow_up and not link.closing:
                 conversation.follow_up(now)
             if conversation.busy:
@@ -297,12 +294,16 @@ class Engine(Roster):
         self._blame(link, error, now)
 
     def deliver(self, now: Millis) -> None:
-        """Tell each event to whoever speaks for its session, and what follows from it."""
+        """Tell each event to whoever speaks for its session, and what follows from it.
+
+        What follows is added to the events, and told by the call that is under way.
+        """
+        if self._delivering:
+            return
+        self._delivering = True
         events = self.broker.events
-        while events:
-            batch = events[:]
-            events.clear()
-            for session, event in batch:
+        try:
+            for session, event in events:
                 sink = session.owner
                 if sink is None:
                     continue
@@ -311,6 +312,9 @@ class Engine(Roster):
                 except Exception as error:
                     link: Link | None = getattr(sink, "link", None)
                     self._blame(link, error, now, session, event)
+        finally:
+            events.clear()
+            self._delivering = False
 
     # -- errors -----------------------------------------------------------------------------
 

@@ -60,8 +60,8 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_backlog", "_behind", "_blocked", "_closed", "_direct_bytes", "_full", "_held",
         "_is_secure", "_lending", "_longest", "_node", "_own_bytes", "_peer", "_service", "_take",
-        "burst_bytes", "is_gathering", "is_leaving", "link", "needs_disk", "piled_bytes", "socket",
-        "transport", "waits_for",
+        "_write", "burst_bytes", "is_gathering", "is_leaving", "link", "needs_disk", "piled_bytes",
+        "socket", "transport", "waits_for",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A peer is connected: open its link, or refuse it."""
         self.transport = cast(asyncio.Transport, transport)
+        self._write = self.transport.write
         node = self._node
         engine = node.engine
         if self._is_secure:
@@ -162,6 +163,7 @@ class Connection(asyncio.Protocol):
         if self.is_gathering:
             node.take_gathered()
         undelivered = self.waits_for != 0 or self._behind
+        self._behind = True  # so that nothing is sent directly
         self._drop_backlog()
         node.engine.close_link(self.link, node.clock.now(), undelivered=undelivered)
         node.soon()
@@ -197,13 +199,12 @@ class Connection(asyncio.Protocol):
 
     def send(self, data: bytes | tuple[bytes, ...]) -> None:
         """Write, unless the peer is gone; cut off one that lets too much pile up."""
-        if self._closed:
-            return
-        if self._behind or not isinstance(data, bytes) or len(data) > self._direct_bytes:
-            self._keep(data)
+        if self._behind or type(data) is not bytes or len(data) > self._direct_bytes:
+            if not self._closed:
+                self._keep(data)
             return
         try:
-            self.transport.write(data)
+            self._write(data)
         except RuntimeError:
             return  # a socket that died in this pass of the loop; `connection_lost` follows
 

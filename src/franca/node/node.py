@@ -185,10 +185,12 @@ class Node:
             out = link.out
             connection: Connection = link.carrier
             if out:
-                data = out[0] if len(out) == 1 else said(out, link.in_pieces)
+                data: bytes | tuple[bytes, ...] = out[0]
+                if len(out) > 1:
+                    data = said(out, link.in_pieces)
+                    link.in_pieces = False
+                    link.counted = 0
                 out.clear()
-                link.in_pieces = False
-                link.counted = 0
                 if link.after_commit:
                     link.after_commit = False
                     if wait is not None:

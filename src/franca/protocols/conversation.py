@@ -215,12 +215,14 @@ class Conversation(ABC):
     busy: bool
     """`on_turn` is called in each turn, until this is unset."""
     spent: int
-    """What the message at hand cost beyond most, in messages: so many fewer are read this turn."""
+    """What the message at hand cost beyond most, in messages: so many fewer are read this turn.
+
+    Not 0 if the message has made it `busy`, or has a follow-up: the engine looks at this alone."""
     task: Task | None = None
     """A command that takes several turns, or waits for the store: nothing behind it is read."""
     task_bytes = 0
     has_follow_up: bool
-    """Something is to be done once behind several messages: `settle` does it behind the last."""
+    """Something is to be done once behind several messages: `follow_up` does it behind the last."""
     drops = False
     """What this peer does not read is dropped here, so it is listened to even while full."""
     hears_end = False
@@ -257,6 +259,12 @@ class Conversation(ABC):
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
         """Something happened to a session of this conversation."""
 
+    def want_follow_up(self) -> None:
+        """Have `follow_up` called behind the last of the messages that are there."""
+        if not self.has_follow_up:
+            self.has_follow_up = True
+            self.spent = self.spent or 1
+
     def follow_up(self, now: Millis) -> None:
         """No more messages are read in this share: do what they gave rise to."""
 
@@ -272,6 +280,7 @@ class Conversation(ABC):
         self.task = task
         self.task_bytes = size
         self.busy = self.holding = True
+        self.spent = self.spent or 1
         self._step(task, now)
 
     def _step(self, task: Task, value: Any) -> None:

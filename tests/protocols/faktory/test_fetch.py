@@ -2,7 +2,6 @@
 
 import pytest
 
-from franca.core.broker import Broker
 from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy, State
@@ -375,7 +374,7 @@ def test_a_demand_that_the_broker_refuses_is_answered_with_an_error(
     def refuse(*_: object) -> None:
         raise TooMuch("too many queues")
 
-    monkeypatch.setattr(Broker, "demand", refuse)
+    monkeypatch.setattr(world.broker, "demand", refuse)
     for line in (many(1), "FETCH"):
         assert client.call(line) == err("too many queues")
     monkeypatch.undo()

@@ -5,7 +5,6 @@ from unittest.mock import patch
 
 import pytest
 
-from franca.core.broker import Broker
 from franca.core.errors import TooMuch
 from franca.core.limits import Limits
 from franca.protocols.gearman.service import LATE_MS
@@ -217,7 +216,7 @@ def test_who_forgets_a_function_in_its_sleep_is_not_woken_for_it(world: World) -
 
 def test_learning_many_functions_in_its_sleep_costs_no_search_for_each(world: World) -> None:
     worker = world.sleeper("f")
-    with patch.object(Broker, "demand", autospec=True, side_effect=Broker.demand) as demand:
+    with patch.object(world.broker, "demand", wraps=world.broker.demand) as demand:
         worker.send(b"".join(request(Type.CAN_DO, f"f{n}") for n in range(640)))
     assert demand.call_count <= 16, "one behind each share of a turn"
 
@@ -343,7 +342,7 @@ def test_a_function_for_which_there_is_no_room_is_refused_and_nothing_has_change
 
 
 def test_a_sleep_that_is_refused_is_answered(world: World, worker: Puppet) -> None:
-    with patch.object(Broker, "demand", side_effect=TooMuch("too many queues")):
+    with patch.object(world.broker, "demand", side_effect=TooMuch("too many queues")):
         assert worker.call(Type.PRE_SLEEP) == err("QUEUE_ERROR", "too many queues")
     assert worker.conversation.sleep is None
     world.connect().submit()

@@ -115,7 +115,7 @@ def test_a_demand_that_the_broker_refuses_is_made_again_later(
 ) -> None:
     world.peer().submit("f", "n")
     with monkeypatch.context() as patched:
-        patched.setattr(type(world.broker), "demand", refuse)
+        patched.setattr(world.broker, "demand", refuse)
         worker.say(p.GRAB_JOB)
         worker.say(p.CAN_DO, str8("g"))
     assert p.JOB_ASSIGN not in worker.words()
@@ -127,7 +127,7 @@ def test_a_sleep_that_the_broker_refuses_is_not_understood(monkeypatch: pytest.M
     world = World(dialect="doc")
     worker = world.worker("f", dialect=DOC)
     worker.say(p.SLEEP)
-    monkeypatch.setattr(type(world.broker), "demand", refuse)
+    monkeypatch.setattr(world.broker, "demand", refuse)
     worker.say(p.CAN_DO, b"g")
     assert worker.words() == [p.UNKNOWN]
     worker.say(p.GRAB_JOB)

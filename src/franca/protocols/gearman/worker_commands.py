@@ -67,7 +67,7 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int) ->
         service.broker.list_queue(queue)  # as the original does
         service.broker.serve(conversation.session, queue)
         _count(conversation, _size_of(function))
-        conversation.has_follow_up = True
+        conversation.want_follow_up()
     functions[function] = timeout
     conversation.grab = None
 
@@ -90,7 +90,7 @@ def on_cant_do(conversation: GearmanConversation, body: bytes, now: Millis) -> N
         conversation.grab = None
         _count(conversation, -_size_of(function))
         service.broker.unserve(conversation.session, service.names.text(function))
-        conversation.has_follow_up = True
+        conversation.want_follow_up()
 
 
 def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -100,7 +100,7 @@ def on_reset_abilities(conversation: GearmanConversation, body: bytes, now: Mill
     _count(conversation, -conversation.abilities_bytes)
     conversation.grab = None
     conversation.broker.serve_nothing(conversation.session)
-    conversation.has_follow_up = True
+    conversation.want_follow_up()
 
 
 def renew_sleep(conversation: GearmanConversation, now: Millis) -> None:

@@ -241,7 +241,8 @@ class Worker:
     def _ask_later(self) -> None:
         """Others come first: go on next turn, or when the worker has read what it was given."""
         self._is_full = False
-        self.connection.has_follow_up = self.connection.asks_later = True
+        self.connection.want_follow_up()
+        self.connection.asks_later = True
         self.link.call_next_turn()
 
     def _ask_anew(self) -> None:
@@ -253,7 +254,7 @@ class Worker:
             asleep = demand.tag if demand.only_wake else None
             self.withdraw()
         self._asleep = asleep
-        self.connection.has_follow_up = True
+        self.connection.want_follow_up()
 
     def ask_for_all(self, now: Millis) -> None:
         """Ask for jobs of the functions that there are now."""
