@@ -175,8 +175,7 @@ class Model:
 
     def unwatch(self, job: Entry, holder: str) -> None:
         """Not watched by this session any more, however often it was."""
-        watched = job.watchers.pop(holder, 0)
-        alone = watched and not job.watchers
+        alone = job.watchers.pop(holder, 0) and not job.watchers
         if alone and job.policy.dies_unwatched and job.state is not LEASED:
             self.end(job)
 
@@ -227,8 +226,7 @@ class Model:
             if job.until != NEVER and job.until // LEASE_TICK_MS < self.now // LEASE_TICK_MS:
                 self.lose(job, as_failure=False)
         for job in sorted(self.in_state(WAITING), key=lambda j: (j.run_at, j.id)):
-            is_due = job.run_at <= self.now and not job.behind
-            if is_due and truth[job.id].state is not WAITING:
+            if job.run_at <= self.now and not job.behind and truth[job.id].state is not WAITING:
                 self.enqueue(job)
 
     # -- the end of a server --------------------------------------------------------------------

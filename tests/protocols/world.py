@@ -181,7 +181,7 @@ class AnyPuppet:
     def __init__(self, world: Any, link: Link) -> None:
         self.world = world
         self.link = link
-        self.unread = self._unread = bytearray()
+        self.unread = bytearray()
         self.aside: list[Any] = []
         self.waited_for_commit = False
         self.sent: list[int] = []
@@ -209,7 +209,7 @@ class AnyPuppet:
         for _ in range(turns):
             self.world.engine.turn(self.world.now)
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
         """What the server has not said by now it will not say before time passes."""
         raise BlockingIOError("nothing more was said")
 

@@ -106,8 +106,7 @@ class Submitter(Actor):
         return Offer(jid, queue, body, custom=custom, **fields)
 
     def begin_push(self, offer: Offer) -> Event:
-        digest = bodies.told(offer.body)[1]
-        event = self.begin("push", offer.jid, body=digest, **offer.fields())
+        event = self.begin("push", offer.jid, body=bodies.told(offer.body)[1], **offer.fields())
         self._pushes[offer] = event
         return event
 

@@ -296,14 +296,12 @@ def _try(exchange: Exchange, rng: Random, tally: Finds, *, again: bool = False) 
     except Unhandled as unhandled:
         tally.keep("unhandled", _where(unhandled.__cause__ or unhandled), exchange)
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        is_crash = "franca" in Path(frame.filename).parts
+        is_crash = "franca" in Path(traceback.extract_tb(error.__traceback__)[-1].filename).parts
         tally.keep("crashes" if is_crash else "unsound", _where(error), exchange)
     else:
         for name in whole.closed & cut.closed:
             _forgive(said[name], said_cut[name])
-        differs = said != said_cut or whole.closed != cut.closed
-        if differs and not mixed:
+        if not mixed and (said != said_cut or whole.closed != cut.closed):
             what = f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}"
             tally.keep("differ", what, exchange)
             return None

@@ -154,8 +154,7 @@ def _push(client: Faktory, count: int, queue: str, due_at: float) -> None:
     at = datetime.datetime.fromtimestamp(due_at, datetime.UTC).isoformat()
     for start in range(0, count, _BATCH):
         numbers = range(start, min(start + _BATCH, count))
-        jobs = [job(f"{queue}-{n:07}", n, queue=queue, at=at) for n in numbers]
-        refused = client.push_many(jobs)
+        refused = client.push_many(job(f"{queue}-{n:07}", n, queue=queue, at=at) for n in numbers)
         assert not refused, refused
 
 

@@ -85,7 +85,6 @@ def run(options: Options) -> Result:
             complaints.append(f"{kind} ({name}): found {broken}")
             alarms += kind == "clean"
             missed |= {kind} - {"clean"}
-    known = len(CLASSES) - len(missed)
-    figures = f"classes={known}/{len(CLASSES)} false_alarms={alarms}"
+    figures = f"classes={len(CLASSES) - len(missed)}/{len(CLASSES)} false_alarms={alarms}"
     figures += f" planted={len(FAULTY)} clean={len(CLEAN)}"
     return Result(not missed and not alarms, figures, complaints)

@@ -136,9 +136,8 @@ class Load:
 def left_in(info: dict[str, Any]) -> int:
     """How many jobs a server's INFO says are waiting, scheduled, to be retried or running."""
     facts = info["faktory"]
-    tasks = facts["tasks"]
-    sizes: list[int] = [tasks[name]["size"] for name in ("Scheduled", "Retries", "Busy")]
-    return sum(sizes, sum(facts["queues"].values(), 0))
+    sizes = [facts["tasks"][name]["size"] for name in ("Scheduled", "Retries", "Busy")]
+    return sum([*sizes, *facts["queues"].values()])
 
 
 class Actor(actors.Actor):
@@ -245,8 +244,7 @@ class Producer(Actor, actors.Submitter):
         offers = [self._next() for _ in range(self.rng.choice(counts[self._way]))]
         for offer in offers:
             self.begin_push(offer)
-        submit = self.peer.submit_batch if self._way == "batch" else self.peer.submit
-        submit(*offers)
+        (self.peer.submit_batch if self._way == "batch" else self.peer.submit)(*offers)
         while self._pushes:
             self.hear()
 

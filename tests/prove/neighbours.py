@@ -131,8 +131,7 @@ class Trial:
         self.rss_max_mb = int(memory.partition("VmHWM:")[2].split()[0]) // 1024
         self.hurt += [line for line in self.server.log_lines() if "peer-failed" in line][:3]
         try:
-            status = ask(self.server, "server.status", timeout_s=_WAIT_MAX_S)
-            self.unhandled = status["unhandled"]
+            self.unhandled = ask(self.server, "server.status", timeout_s=_WAIT_MAX_S)["unhandled"]
         except _UNANSWERED as error:
             self.hurt.append(f"the operator heard {error!r}")
 

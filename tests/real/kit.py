@@ -283,8 +283,7 @@ class Worker(Program):
 
     def ran(self, count: int) -> dict[str, Any]:
         """The arguments of the next jobs it runs, by jid."""
-        told = [self.said("ran") for _ in range(count)]
-        return {each["jid"]: each["args"] for each in told}
+        return {each["jid"]: each["args"] for each in (self.said("ran") for _ in range(count))}
 
 
 class Stage(Programs):

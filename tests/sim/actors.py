@@ -222,8 +222,7 @@ class Client(Actor, actors.Submitter):
         """Nothing is waited for; of each name the newest that was accepted has run, or a later one."""
         ran = {e.jid for e in self.world.history if e.op == "fetch"}
         dead = {j.name for j in self.world.disk.rows.values() if j.state is State.DEAD}
-        removed = self.world.tally.removed.intersection(QUEUES)
-        names = {} if removed else self._newest
+        names = {} if self.world.tally.removed.intersection(QUEUES) else self._newest
         return not self._waiting and all(
             name in dead or ran.intersection(self._versions[name][place:])
             for name, place in names.items()
@@ -510,8 +509,7 @@ class Hopeful(Resending):
 
     def work(self, now: Millis) -> None:
         """One more; the one before is given up."""
-        is_alone = len(self._asked_at) == 1
-        assert not is_alone or now - self._asked_at[0] < HOPE_MS, "it still waits"
+        assert len(self._asked_at) != 1 or now - self._asked_at[0] < HOPE_MS, "alone, and it waits"
         self.peer.requests.clear()
         if self.retiring:
             if self._asked_at:
@@ -556,8 +554,7 @@ class Operator(Actor):
     def _steer(self, what: str, queue: str) -> None:
         if what == "remove":
             self.world.tally.remove(queue)
-        event = self.begin(what, queue=queue)
-        self.peer.order(event, "QUEUE", what.upper(), queue)
+        self.peer.order(self.begin(what, queue=queue), "QUEUE", what.upper(), queue)
 
     def _mutate(self) -> None:
         """Discard or kill one job, or queue it again, if it is where the order looks for it."""

@@ -195,8 +195,7 @@ class Disk:
 def write_out(broker: Broker, disk: Disk | Store, now: int) -> None:
     """One group, from the broker to the disk, and what was wanted back into memory."""
     changes, wants = broker.drain(), broker.take_wants()
-    answers = disk.write(changes, wants)
-    for want, jobs in zip(wants, answers, strict=True):
+    for want, jobs in zip(wants, disk.write(changes, wants), strict=True):
         if isinstance(want, SupplyReady):
             broker.supplied_ready(want, jobs, now)
         elif isinstance(want, SupplyWaiting):

@@ -66,8 +66,7 @@ def live(seed: int, only: str = "") -> Life:
         delay_ms=rng.choice((2, 40, 400)),
     )
     small = {"window_jobs": 6, "supply_jobs": 3} if rng.random() < 0.6 else {}
-    limits = Limits(**small, lease_ms=LEASE_MS)
-    world = World(rng.getrandbits(64), _services, limits, faults)
+    world = World(rng.getrandbits(64), _services, Limits(**small, lease_ms=LEASE_MS), faults)
     # Some worlds speak one language, some two or three: what crosses is worth as much as what does not.
     spoken = rng.sample(PROTOCOLS, rng.choice((1, 2, 2, 3)))
     if only and only not in spoken:
@@ -121,9 +120,8 @@ def _calm(world: World) -> None:
 
 
 def _judge(world: World, *, exact_times: bool) -> list[str]:
-    totals = world.server.broker.totals
     # Of requests that were said again nobody can tell how many became jobs.
-    tally = {} if world.tally.again else {"pushed": totals.pushed}
+    tally = {} if world.tally.again else {"pushed": world.server.broker.totals.pushed}
     moment = world.now / 1000
     world.history.append(Event("count", t0=moment, t1=moment, tally=tally))
     # Puppets are cut off in an order of their own, not in that of time.

@@ -60,7 +60,7 @@ class Beanstalkd(Connection[Reply]):
     """One connection on a blocking socket."""
 
     def cut(self) -> Reply | None:
-        return take_reply(self._unread)
+        return take_reply(self.unread)
 
 
 # -- in common words -------------------------------------------------------------------------------

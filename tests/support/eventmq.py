@@ -61,13 +61,13 @@ class EventMQ(Connection[list[bytes]]):
         if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
             raise ValueError(f"not a greeting: {greeting!r}")
         self.commands = []
-        while (ready := take_frames(self._unread)) is None:
-            self._fill()
+        while (ready := take_frames(self.unread)) is None:
+            self.fill()
         if not ready[0].startswith(b"\x05READY"):
             raise ValueError(f"not READY: {ready!r}")
 
     def cut(self) -> list[bytes] | None:
-        while (frames := take_frames(self._unread)) is not None and len(frames) == 1:
+        while (frames := take_frames(self.unread)) is not None and len(frames) == 1:
             self.commands += frames
         return frames
 

@@ -103,7 +103,7 @@ class Faktory(Connection[Reply]):
     """One connection on a blocking socket. Replies come in the order of the commands."""
 
     def cut(self) -> Reply | None:
-        return take_reply(self._unread)
+        return take_reply(self.unread)
 
     def say(self, *lines: str | bytes) -> None:
         """Send the lines in one write, without waiting for any reply."""

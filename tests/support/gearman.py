@@ -145,7 +145,7 @@ class Gearman(Connection[Packet]):
     """How jobs are submitted."""
 
     def cut(self) -> Packet | None:
-        return take_packet(self._unread)
+        return take_packet(self.unread)
 
     def wait_for(self, *wanted: Type) -> Packet:
         """The next of these, or an ERROR; the next of all if none is named. Others are put aside."""

@@ -201,12 +201,12 @@ class MemoDB(Connection[Reply]):
         return request
 
     def cut(self) -> Reply | None:
-        return take_reply(self._unread, self.lead)
+        return take_reply(self.unread, self.lead)
 
     def hear(self) -> Reply | None:
         """The next reply if it has come already."""
         reply = self.cut()
-        assert reply or not self._unread, "half a reply"
+        assert reply or not self.unread, "half a reply"
         return reply
 
     # -- roles -----------------------------------------------------------------------------------

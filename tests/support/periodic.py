@@ -212,7 +212,7 @@ class Periodic(Speaker, Connection[Message]):
             said = bytes([role + 2]) + b"".join(words)
         self.send_bytes(self.framed(said))
         while self.dialect == CRC and self.take_payload() is None:
-            self._fill()
+            self.fill()
         return self
 
     # -- raw -------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Periodic(Speaker, Connection[Message]):
         return msgid
 
     def take_payload(self) -> bytes | None:
-        return take_payload(self.dialect, self._unread)
+        return take_payload(self.dialect, self.unread)
 
     def cut(self) -> Message | None:
         payload = self.take_payload()

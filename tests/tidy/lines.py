@@ -4,8 +4,6 @@ A line of code is neither blank nor comment nor docstring. With a commit, its li
 ratio of the two.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

@@ -76,8 +76,7 @@ async def group(function: str, workloads: list[str]) -> dict[str, list[Any]]:
         jobs = [(b"job %d" % n, base64.b64decode(each)) for n, each in enumerate(workloads)]
         accepted, completed = await client.submit_jobs(function, jobs)
         await accepted
-        results = await completed
-        heard["results"] = sorted(each["data"] for each in results)
+        heard["results"] = sorted(each["data"] for each in await completed)
         await asyncio.sleep(0)
     return heard
 
