@@ -30,12 +30,11 @@ class AnyWorld:
     puppets: dict[Link, "AnyPuppet"]
 
     def __init__(
-        self, limits: Limits | None = None, *, seed: int = 1, store: MemoryStore | None = None,
-        now: Millis = START,
-    ) -> None:  # fmt: skip
+        self, limits: Limits | None = None, *, seed: int = 1, store: Any = None, now: Millis = START
+    ) -> None:
         self.limits = limits or Limits()
         self.now = now
-        self.store = store or MemoryStore()
+        self.store: Any = store or MemoryStore()
         self.stops = 0
         self._links = 0
         self.remember(seed)

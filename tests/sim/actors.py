@@ -585,8 +585,8 @@ class Operator(Actor):
 
 def populate(world: World, protocol: str, *, exact_times: bool) -> None:
     """Some of each kind."""
-    rng, behaviour = world.rng, PEERS[protocol].behaviour
-    client, worker = (ResendingClient, ResendingWorker) if behaviour.resends else (Client, Worker)
+    rng, peer, behaviour = world.rng, PEERS[protocol], PEERS[protocol].behaviour
+    client, worker = (ResendingClient, ResendingWorker) if peer.lasts else (Client, Worker)
     kinds = (("prod", False, behaviour.producers), ("wait", True, behaviour.waiters))
     clients = [
         client(world, f"{protocol}-{kind}{n}", protocol, waits=waits, exact=exact_times)
@@ -599,5 +599,5 @@ def populate(world: World, protocol: str, *, exact_times: bool) -> None:
         world.actors.append(worker(world, f"{protocol}-work{n}", protocol, name))
     if behaviour.operated:
         world.actors.append(Operator(world, f"{protocol}-operator", clients))
-    if behaviour.resends:
+    if peer.lasts:
         world.actors.append(Hopeful(world, f"{protocol}-hopeful", protocol))

@@ -102,6 +102,8 @@ class Disk:
             known=[stub_of(job) for job in tail if needs_stub(job)],
         )
 
+    open = snapshot
+
     def find(self, query: JobQuery) -> list[Job]:
         """Rows that fit, as the store's search would find them."""
         found = sorted((j for j in self.rows.values() if fits(j, query)), key=order_of(query))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.support import peer
 from tests.support.connection import Connection
-from tests.support.peer import Answer, Done, Grant, Offer, Unexpected
+from tests.support.peer import Answer, Done, Grant, Offer
 
 _COUNTED = (b"RESERVED", b"FOUND", b"OK")
 _TTR_S = 60
@@ -89,13 +89,10 @@ class Peer(peer.Peer):
         return take_reply(self.unread)
 
     def answers(self, reply: Reply) -> Iterable[Answer]:
-        if not self._expected:
-            raise Unexpected(reply)
+        assert self._expected, reply
         expected = self._expected.popleft()
         word = reply.words[0]
         match expected:
-            case None if word not in (b"USING", b"WATCHING"):
-                raise Unexpected(reply)
             case peer.Accepted() if word == b"INSERTED":
                 yield peer.Accepted(expected.offer, reply.words[1].decode())
             case peer.Accepted() if word in (b"OUT_OF_MEMORY", b"JOB_TOO_BIG", b"DRAINING"):
@@ -107,8 +104,9 @@ class Peer(peer.Peer):
             case Done() if word in (b"DELETED", b"RELEASED", b"BURIED", b"TOUCHED", b"NOT_FOUND"):
                 expected.out = "no" if word == b"NOT_FOUND" else "ok"
                 yield expected
-            case peer.Accepted() | peer.Nothing() | Done():
-                raise Unexpected(reply)
+            case _:
+                assert expected is None, reply
+                assert word in (b"USING", b"WATCHING"), reply
 
     def _grant(self, reply: Reply) -> Grant:
         job_id = reply.words[1]

@@ -272,9 +272,9 @@ class Peer(peer.Peer):
             return
         if frames[2] == b"REQUEST":
             yield peer.Granted(_granted(frames))
-        elif frames[2] != b"REPLY":
-            raise peer.Unexpected(frames)
-        elif frames[4].startswith(b'{"inflight'):
+            return
+        assert frames[2] == b"REPLY", frames
+        if frames[4].startswith(b'{"inflight'):
             yield from self._settled(self._settling.popleft())
         else:
             yield from self._replied(frames[-1].decode(), frames)
@@ -293,8 +293,7 @@ class Peer(peer.Peer):
             yield self._accepted(jid)
         if len(frames) == HANDED_OVER:
             return
-        if not self._waiting[jid]:
-            raise peer.Unexpected(f"nobody waits for {jid}: {frames}")
+        assert self._waiting[jid], f"nobody waits for {jid}: {frames}"
         yield peer.Result(self._waiting[jid].pop(0), frames[4], b'"error"' in frames[4])
 
     def _accepted(self, jid: str) -> peer.Answer:

@@ -155,11 +155,6 @@ class Faktory(Connection[Reply]):
         """QUEUE PAUSE, RESUME, REMOVE or LATENCY."""
         return self.command(" ".join(["QUEUE", verb, *names]))
 
-    def end(self) -> None:
-        """END has no reply: the server hangs up."""
-        self.say("END")
-        self.close()
-
 
 def take_replies(unread: bytearray) -> Iterator[bytes]:
     """Take the whole replies off the front: each a line, or a bulk string with its two line ends."""
@@ -219,8 +214,7 @@ class Peer(peer.Peer):
         self.say(in_bytes(line))
 
     def _on_greeting(self, reply: Reply) -> Iterable[peer.Answer]:
-        if not reply.text.startswith("HI "):
-            raise peer.Unexpected(reply)
+        assert reply.text.startswith("HI "), reply
         hello = {"v": 2, "wid": self.worker} if self.worker else {"v": 2}
         self._ask(f"HELLO {compact(hello)}", self._on_hello)
         return ()
@@ -291,8 +285,7 @@ def _fetched(reply: Reply) -> Iterable[peer.Answer]:
 
 
 def _heard(what: object, reply: Reply) -> Iterable[peer.Answer]:
-    if reply.is_error:
-        raise peer.Unexpected(reply)
+    assert not reply.is_error, reply
     return [] if what is None else [peer.Done(what)]
 
 

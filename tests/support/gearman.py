@@ -297,16 +297,14 @@ class Peer(peer.Peer):
                 yield peer.Woken()
             case Type.NO_JOB:
                 yield peer.Nothing()
-            case _ if packet.type in _ASSIGNS:
-                yield peer.Granted(self._grant(packet))
             case _:
-                raise peer.Unexpected(packet)
+                assert packet.type in _ASSIGNS, packet
+                yield peer.Granted(self._grant(packet))
 
     def _told(self, packet: Packet) -> Iterable[peer.Answer]:
         """It is for the first who waits for this job: each is told of everything that comes of it."""
         waiting = self._waiting[packet.handle]
-        if not waiting:
-            raise peer.Unexpected(f"nobody waits for {packet}")
+        assert waiting, f"nobody waits for {packet}"
         if packet.type is Type.WORK_DATA:
             yield peer.Part(waiting[0], packet.data)
         elif packet.type is not Type.WORK_STATUS:
@@ -314,10 +312,9 @@ class Peer(peer.Peer):
 
     def _refused(self, packet: Packet) -> Iterable[peer.Answer]:
         why = packet.body.replace(b"\0", b": ").decode()
+        assert self._created or packet.handle == b"JOB_NOT_FOUND", packet
         if self._created:
             yield peer.Refused(self._created.popleft(), why)
-        elif packet.handle != b"JOB_NOT_FOUND":
-            raise peer.Unexpected(packet)
         elif self._reports:
             self._reports[0].out = "no"
         else:

@@ -296,8 +296,7 @@ class Peer(peer.Peer):
         if not self.is_open:
             if len(self.unread) < len(HELLO_BACK):
                 return None
-            if not self.unread.startswith(HELLO_BACK):
-                raise peer.Unexpected(bytes(self.unread))
+            assert self.unread.startswith(HELLO_BACK), self.unread
             del self.unread[: len(HELLO_BACK)]
             self.is_open = True
             for number in list(self.requests):
@@ -309,8 +308,7 @@ class Peer(peer.Peer):
         if request is None:
             return  # nobody asks for it any more
         if isinstance(request.what, peer.Offer):
-            if (reply.op, reply.worker) != (RESULT, b""):
-                raise peer.Unexpected(reply)
+            assert (reply.op, reply.worker) == (RESULT, b""), reply
             yield peer.Result(request.what, reply.payload)
             return
         if request.what is not None:
@@ -320,10 +318,9 @@ class Peer(peer.Peer):
             self._ask(heartbeat(reply.worker))
         elif reply.op == JOB:
             yield peer.Granted(_granted(reply))
-        elif reply.op == DISCONNECT:
-            yield peer.Nothing("maybe")
         else:
-            raise peer.Unexpected(reply)
+            assert reply.op == DISCONNECT, reply
+            yield peer.Nothing("maybe")
 
     def _ask(self, message: bytes, what: peer.Offer | peer.Grant | None = None) -> None:
         number = next(self._ids)
@@ -391,7 +388,6 @@ Peer.behaviour = peer.Behaviour(
     usual=(70, 20, 9, 1),
     sleepy=(20, 30, 40, 10),
     slots=(1, 1, 3),
-    resends=True,
     keeps_nothing=True,
     ways=(("wait", ""),),
     has_reserve=True,
