@@ -103,7 +103,7 @@ class EchoService(Service):
         return 3
 
 
-class Stage(AnyWorld):
+class World(AnyWorld):
     """An engine, and what its links have said."""
 
     def __init__(self, **limits: int) -> None:
@@ -125,8 +125,7 @@ class Stage(AnyWorld):
         text = b"".join(link.out).decode()
         link.out.clear()
         link.counted = 0
-        link.in_pieces = False
-        link.after_commit = False
+        link.in_pieces = link.after_commit = False
         self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
         return text
 

@@ -193,10 +193,10 @@ class Wire(asyncio.Transport):
 class Guest:
     """A peer: says words, hears answers, goes away."""
 
-    def __init__(self, stage: NodeFixture) -> None:
-        self._stage = stage
+    def __init__(self, fixture: NodeFixture) -> None:
+        self._fixture = fixture
         self.wire = Wire()
-        self.connection = self.wire.connection = Connection(stage.node, "talk")
+        self.connection = self.wire.connection = Connection(fixture.node, "talk")
         self.connection.connection_made(self.wire)
 
     @property
@@ -218,7 +218,7 @@ class Guest:
 
     async def hears(self, words: str) -> None:
         """Wait until exactly this has been heard, all in all."""
-        await self._stage.until(lambda: len(self.heard) >= len(words))
+        await self._fixture.until(lambda: len(self.heard) >= len(words))
         assert self.heard == words
 
     async def asks(self, *words: str, hears: str) -> None:

@@ -16,6 +16,7 @@ from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
+from tests.support.connection import taken
 
 START: Millis = 1_790_000_000_000
 """2026-09-21T14:13:20Z, a Monday."""
@@ -34,9 +35,8 @@ class AnyWorld:
     ) -> None:
         self.limits = limits or Limits()
         self.now = now
-        self.store: Any = store or MemoryStore()
-        self.stops = 0
-        self._links = 0
+        self.store: MemoryStore = store or MemoryStore()
+        self.stops = self._links = 0
         self.remember(seed)
 
     def remember(self, seed: int) -> None:
@@ -219,9 +219,7 @@ class AnyPuppet:
 
     def bytes_heard(self) -> bytes:
         """All unread bytes, as they are."""
-        data = bytes(self.unread)
-        self.unread.clear()
-        return data
+        return taken(self.unread, len(self.unread))
 
     def drain(self) -> None:
         """The peer takes what was said to it, after it did not for a while."""

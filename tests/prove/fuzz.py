@@ -75,7 +75,8 @@ class World(AnyWorld):
     """
 
     def __init__(self, exchange: Exchange, limits: Limits = _UNSHARED) -> None:
-        super().__init__(limits, store=Disk())
+        self.disk = Disk()
+        super().__init__(limits, store=self.disk)
         self.services: dict[str, Service] = {}
         for protocol in sorted({step.protocol for step in exchange}):
             self.services |= listeners(protocol, self.broker, Random(1))
@@ -166,7 +167,7 @@ class World(AnyWorld):
         for job_id in self.broker.watches.by_job:
             # A lease may outlive its worker's connection: until it ends the result may still come.
             assert self.broker.jobs[job_id].state is State.LEASED, "watched by nobody"
-        checks.after_step(self.engine, self.store, self.now, wall_jumped=False)
+        checks.after_step(self.engine, self.disk, self.now, wall_jumped=False)
 
 
 def _cut(data: bytes, cuts: Random | None) -> list[bytes]:

@@ -39,8 +39,7 @@ class Herd:
         self.port = port
         self.due_at = 0.0
         self.stopping = False
-        self.reconnects = 0
-        self.early = 0
+        self.reconnects = self.early = 0
         self.first_at = 0.0
         self.errors: Counter[bytes] = Counter()
         self.jids: Counter[bytes] = Counter()

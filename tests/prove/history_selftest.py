@@ -61,9 +61,8 @@ def _event(words: list[str], protocol: str) -> Event:
 
 
 def _read() -> list[Planted]:
-    text = Path(__file__).with_suffix(".txt").read_text()
     found: list[Planted] = []
-    for record in text.strip().split("\n\n")[1:]:
+    for record in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")[1:]:
         head, _, events = record.partition("\n")
         kind, _, name = head.partition(": ")
         rules = Rules(volatile_overtakes=kind.startswith("long "))

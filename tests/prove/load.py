@@ -216,8 +216,7 @@ class Producer(Actor, actors.Submitter):
 
     def __init__(self, load: Load, protocol: str, number: int, rng: Random) -> None:
         super().__init__(load, protocol, f"p{number}", rng)
-        ways = self.behaviour.ways
-        self._way, self.variant = ways[number % len(ways)]
+        self._way, self.variant = self.behaviour.ways[number % len(self.behaviour.ways)]
 
     def who(self) -> dict[str, Any]:
         lasting = self.peer if self.peer_type.lasts and self._lives else None
@@ -300,8 +299,7 @@ class Consumer(Actor, actors.Runner):
     def __init__(self, load: Load, protocol: str, number: int, rng: Random) -> None:
         super().__init__(load, protocol, f"c{number}", rng)
         self.worker = f"worker-c{number}" if self.behaviour.named else ""
-        consumers = self.behaviour.consumers
-        self.variant = consumers[number % len(consumers)]
+        self.variant = self.behaviour.consumers[number % len(self.behaviour.consumers)]
         self.queue = load.plan.queue
         self._held: list[tuple[Grant, Event]] = []
         self.begin_anew()

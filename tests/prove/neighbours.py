@@ -57,8 +57,7 @@ class Trial:
         self.verdict = Verdict()
         self.hurt: list[str] = []
         self.hangs: list[str] = []
-        self.unhandled = 0
-        self.rss_max_mb = 0
+        self.unhandled = self.rss_max_mb = 0
         self.drained = False
 
     def bother(self, seconds: int) -> None:

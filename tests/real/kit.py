@@ -286,7 +286,7 @@ class Worker(Program):
         return {each["jid"]: each["args"] for each in (self.said("ran") for _ in range(count))}
 
 
-class Stage(Programs):
+class Peers(Programs):
     """Servers, and peers of the Faktory libraries."""
 
     def server(

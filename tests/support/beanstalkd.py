@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from tests.support import peer
-from tests.support.connection import Connection
+from tests.support.connection import Connection, taken
 from tests.support.peer import Answer, Done, Grant, Offer
 
 _COUNTED = (b"RESERVED", b"FOUND", b"OK")
@@ -27,18 +27,16 @@ def take_reply(unread: bytearray) -> Reply | None:
     if end < 0:
         return None
     words = tuple(bytes(unread[:end]).split(b" "))
-    data = b""
-    end += 2
-    if words[0] in _COUNTED:
-        size = int(words[-1])
-        if len(unread) < end + size + 2:
-            return None
-        if unread[end + size : end + size + 2] != b"\r\n":
-            raise ValueError(f"no CRLF behind the data of {words}")
-        data = bytes(unread[end : end + size])
-        end += size + 2
-    del unread[:end]
-    return Reply(words, data)
+    start = end + 2
+    if words[0] not in _COUNTED:
+        del unread[:start]
+        return Reply(words)
+    end = start + int(words[-1]) + 2
+    if len(unread) < end:
+        return None
+    if unread[end - 2 : end] != b"\r\n":
+        raise ValueError(f"no CRLF behind the data of {words}")
+    return Reply(words, taken(unread, end)[start:-2])
 
 
 def said(data: bytes) -> Iterator[bytes]:

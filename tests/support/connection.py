@@ -19,6 +19,13 @@ def messages_in(cut: Callable[[bytearray], M | None], data: bytes) -> Iterator[M
         yield message
 
 
+def taken(unread: bytearray, size: int) -> bytes:
+    """Take so many bytes off the front."""
+    data = bytes(unread[:size])
+    del unread[:size]
+    return data
+
+
 class Connection(Scoped, Generic[M]):
     """Bytes to, and messages from, a port or the path of a unix socket.
 
@@ -99,6 +106,4 @@ class Connection(Scoped, Generic[M]):
     def _take(self, size: int) -> bytes:
         while len(self.unread) < size:
             self.fill()
-        taken = bytes(self.unread[:size])
-        del self.unread[:size]
-        return taken
+        return taken(self.unread, size)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from tests.prove.bodies import undone
 from tests.support import peer
-from tests.support.connection import Connection, messages_in
+from tests.support.connection import Connection, messages_in, taken
 
 JobDict = dict[str, Any]  # a work unit as JSON has it
 
@@ -163,9 +163,7 @@ def take_replies(unread: bytearray) -> Iterator[bytes]:
         end += 2 if size < 0 else size + 4
         if len(unread) < end:
             return
-        reply = bytes(unread[:end])
-        del unread[:end]
-        yield reply
+        yield taken(unread, end)
 
 
 def said(data: bytes) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple, Self
 
 from tests.support import peer
-from tests.support.connection import Connection, messages_in
+from tests.support.connection import Connection, messages_in, taken
 
 _HEADER = struct.Struct(">4sII")
 
@@ -118,9 +118,7 @@ def take_packet(unread: bytearray) -> Packet | None:
         end = start + size
     if not end or len(unread) < end:
         return None
-    packet = Packet(Type(kind), bytes(unread[start:end]))
-    del unread[:end]
-    return packet
+    return Packet(Type(kind), taken(unread, end)[start:])
 
 
 def said(data: bytes) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from tests.support import peer
-from tests.support.connection import Connection, messages_in
+from tests.support.connection import Connection, messages_in, taken
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
@@ -149,9 +149,7 @@ def take_frame(unread: bytearray, lead: bytes = b"") -> bytes | None:
         return None
     if not unread.startswith(lead):
         raise ValueError("a message on a unix socket begins with 01")
-    body = bytes(unread[head:end])
-    del unread[:end]
-    return body
+    return taken(unread, end)[head:]
 
 
 def take_reply(unread: bytearray, lead: bytes = b"") -> Reply | None:
