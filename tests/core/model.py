@@ -292,7 +292,8 @@ class Model:
         checks.nobody_waits_in_vain(self.broker)
 
     def _check_counts(self) -> None:
-        for count in queue_counts(self.broker):
+        counts = queue_counts(self.broker)
+        for count in counts:
             mine = [job for job in self.jobs.values() if job.queue == count.queue]
             tally = Counter(job.state for job in mine)
             retrying = sum(job.state is WAITING and job.failures > 0 for job in mine)
@@ -300,9 +301,7 @@ class Model:
             assert said == (
                 tally[WAITING] - retrying, retrying, tally[READY], tally[LEASED], tally[DEAD]
             ), f"counts of {count.queue}: {said}"  # fmt: skip
-        assert {job.queue for job in self.jobs.values()} <= {
-            c.queue for c in queue_counts(self.broker)
-        }
+        assert {job.queue for job in self.jobs.values()} <= {count.queue for count in counts}
 
     def _check_keys(self) -> None:
         behind = [job for job in self.jobs.values() if job.behind]

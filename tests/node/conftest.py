@@ -35,9 +35,8 @@ def s(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[NodeFi
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    arguments = {
-        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
-    }
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
     runner = pyfuncitem.funcargs["runner"]
     assert isinstance(runner, asyncio.Runner)
     runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), TEST_S))

@@ -163,16 +163,14 @@ class Worker:
             self._client.close()
             self._client = None
 
-    def _act(
-        self, action: Callable[[Peer], None], kind: type[Answer], seconds: float
-    ) -> Answer | None:
+    def _act(self, do: Callable[[Peer], None], kind: type[Answer], seconds: float) -> Answer | None:
         """Do it, on a new connection if the old one is over; the first answer of that kind."""
         for _ in range(2):
             try:
                 if self._client is None:
                     who = {"worker": self._name, "variant": self._variant, "queues": ["nothing"]}
                     self._client = Wired(self._kind, self._port, Random(1), **who)  # type: ignore[arg-type]
-                action(self._client.peer)
+                do(self._client.peer)
                 return _first(self._client, kind, Nothing, seconds=seconds)
             except TimeoutError:
                 return None

@@ -293,10 +293,8 @@ class Peers(Programs):
         self, *, password: str = "", args: Sequence[str] = (), env: Mapping[str, str] | None = None
     ) -> Server:
         """A server of its own data directory and port, started."""
-        environment = {"FAKTORY_PASSWORD": password, **(env or {})}
-        return self._stack.enter_context(
-            Server(self.path("data"), extra_args=args, env=environment)
-        )
+        variables = {"FAKTORY_PASSWORD": password, **(env or {})}
+        return self._stack.enter_context(Server(self.path("data"), extra_args=args, env=variables))
 
     def worker(self, kind: str, address: str, wid: str = "worker-1", **spec: object) -> Worker:
         """A worker of that library, connected, and running unless told to `hold`."""

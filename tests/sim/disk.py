@@ -175,9 +175,7 @@ class Disk:
             ready = [(j.priority, j.place) for j in mine if j.state is READY]
             assert len(ready) == queue.backlog, f"{queue.name}: {queue.backlog} in the tail"
             levels = Counter(priority for priority, _ in ready)
-            assert levels == queue.backlog_levels, (
-                f"{queue.name}: {queue.backlog_levels} in the tail"
-            )
+            assert levels == queue.backlog_levels, f"{queue.name}: {levels} in the tail"
             assert (queue.mark is None) == (not ready), f"{queue.name}: mark {queue.mark}"
             assert not ready or min(ready) > (queue.mark or min(ready)), f"{queue.name}: mark"
             assert sum(job.state is DEAD for job in mine) == queue.dead, f"{queue.name}: dead"

@@ -35,12 +35,10 @@ class Connection(Scoped, Generic[M]):
 
     read_size = 1 << 16
 
-    def __init__(
-        self, where: int | str | Path, host: str = "127.0.0.1", *, timeout: float = 10.0
-    ) -> None:
+    def __init__(self, where: int | str | Path, *, timeout: float = 10.0) -> None:
         self.local_port = 0
         if isinstance(where, int):
-            self._socket = socket.create_connection((host, where), timeout=timeout)
+            self._socket = socket.create_connection(("127.0.0.1", where), timeout=timeout)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.local_port = self._socket.getsockname()[1]
         else:

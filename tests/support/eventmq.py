@@ -44,10 +44,8 @@ class EventMQ(Connection[list[bytes]]):
     commands: list[bytes]
     """Those of the transport that have come; messages are without them."""
 
-    def __init__(
-        self, address: int | Path, *, identity: bytes = b"", timeout: float = 10.0
-    ) -> None:
-        super().__init__(address, timeout=timeout)
+    def __init__(self, where: int | Path, *, identity: bytes = b"", timeout: float = 10.0) -> None:
+        super().__init__(where, timeout=timeout)
         self.open(identity=identity)
 
     def open(self, socket_type: str = "DEALER", identity: bytes = b"") -> Self:

@@ -325,15 +325,15 @@ class Peer(peer.Peer):
         return peer.Grant(work.handle, name, queue, work.body, TIMES.get(self.variant))
 
     def submit(self, *offers: peer.Offer) -> None:
-        packets = []
+        packets = b""
         for offer in offers:
             self._created.append(offer)
             kind = "_EPOCH" if offer.at else _PRIORITIES[offer.prio] + "_BG" * (not offer.waits)
             at = [str(offer.at)] if offer.at else []
-            packets.append(
-                request(Type["SUBMIT_JOB" + kind], offer.queue, offer.unique, *at, offer.body)
+            packets += request(
+                Type["SUBMIT_JOB" + kind], offer.queue, offer.unique, *at, offer.body
             )
-        self.say(b"".join(packets))
+        self.say(packets)
 
     def take(self) -> None:
         self._send(self.rng.choice((Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL)))
