@@ -46,9 +46,7 @@ def under_test(data: Path, *args: str, speaks: Sequence[str] = ()) -> Server:
 
 def peak_mb(server: Server) -> int:
     """The most memory that the server has ever had."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) // 1024
+    return server.rss_kib("VmHWM") // 1024
 
 
 def or_none(say: Callable[[], T]) -> T | None:

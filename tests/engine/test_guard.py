@@ -43,9 +43,9 @@ def test_what_was_written_before_the_exception_is_not_sent(world: World, link: L
     world.say(link, "one\npush\ntwo\n")
     act = echo(link).on_message
 
-    def fail_at_push(line: str, now: Millis) -> None:
-        act(line, now)
-        if line == "push":
+    def fail_at_push(message: tuple[bytes, ...], now: Millis) -> None:
+        act(message, now)
+        if message[0] == b"push":
             raise ZeroDivisionError
 
     echo(link).on_message = fail_at_push  # type: ignore[method-assign]
@@ -162,7 +162,7 @@ def test_a_refusal_that_a_conversation_does_not_expect_is_its_own_mistake(
     job = world.broker.submit(NewJob("q", "k", b"", Policy()), T)
     world.broker.cancel(job, T)
 
-    def cancel_again(line: str, now: Millis) -> None:
+    def cancel_again(message: tuple[bytes, ...], now: Millis) -> None:
         world.broker.cancel(job, now)
 
     echo(link).on_message = cancel_again  # type: ignore[method-assign]

@@ -297,8 +297,8 @@ def spend(link: Link, cost: int) -> None:
     """Have each message of a link take so much time."""
     conversation = echo(link)
 
-    def on_message(line: str, now: Millis) -> None:
-        Echo.on_message(conversation, line, now)
+    def on_message(message: tuple[bytes, ...], now: Millis) -> None:
+        Echo.on_message(conversation, message, now)
         conversation.spent += cost
 
     conversation.on_message = on_message  # type: ignore[method-assign]

@@ -74,8 +74,8 @@ class NodeConversation(Echo):
         self.unread_bytes = 0
         self.told: list[Event] = []
 
-    def on_message(self, line: str, now: Millis) -> None:
-        word, _, rest = line.partition(" ")
+    def on_message(self, message: tuple[bytes, ...], now: Millis) -> None:
+        word, _, rest = (part.decode() for part in message)
         getattr(self, f"_{word}")(rest, now)
 
     def _push(self, body: str, now: Millis) -> None:

@@ -142,14 +142,14 @@ def test_everybody_comes_back_after_the_server_was_killed(connect: Connect, serv
     assert worker.process.poll() is None
 
 
-@pytest.mark.parametrize("peers", ["1.0.0"], indirect=True)
+@pytest.mark.parametrize("connect", ["1.0.0"], indirect=True)
 def test_a_result_in_pieces(connect: Connect) -> None:
     client, worker = connect(), connect()
     worker.call("work", ["data"])
     assert client.call("stream", "data", "n") == ["all", ["one", "two"]]
 
 
-@pytest.mark.parametrize("peers", ["1.0.0"], indirect=True)
+@pytest.mark.parametrize("connect", ["1.0.0"], indirect=True)
 def test_a_worker_reconnects_and_registers_again(connect: Connect, server: Server) -> None:
     client, worker = connect(), connect()
     worker.call("work", ["echo"])
