@@ -85,9 +85,9 @@ class AnyWorld:
 
     def listen(self) -> None:
         """Carry what the links said to the puppets, and hang up on those that were told to."""
-        speaking = list(self.engine.speaking)
+        links = list(self.engine.speaking)
         self.engine.speaking.clear()
-        for link in speaking:
+        for link in links:
             puppet = self.puppets[link]
             said = list(link.out)
             puppet.waited_for_commit |= link.after_commit

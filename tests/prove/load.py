@@ -21,7 +21,7 @@ import msgspec
 
 from tests.prove import actors
 from tests.prove.events import Event
-from tests.support import peer as said
+from tests.support import peer as answers
 from tests.support.faktory import Faktory
 from tests.support.peer import Answer, Grant, Offer, Wired
 
@@ -368,14 +368,14 @@ class Consumer(Actor, actors.Runner):
 
     def on(self, answer: Answer) -> None:
         match answer:
-            case said.Granted(grant):
+            case answers.Granted(grant):
                 self.given(grant, self._asking.popleft())
-            case said.Nothing(out):
+            case answers.Nothing(out):
                 self._is_idle = True
                 self.end(self._asking.popleft(), out)
-            case said.Woken():
+            case answers.Woken():
                 self._is_resting = False
-            case said.Done(Grant() as grant, out):
+            case answers.Done(Grant() as grant, out):
                 self.done += out == "ok"
                 self.end(self._reporting.pop(grant), out)
             case _:

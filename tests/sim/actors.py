@@ -12,7 +12,7 @@ from franca.core.model import Millis, State
 from tests.prove import actors
 from tests.prove.events import Event, Out
 from tests.sim.world import Wire, World
-from tests.support import peer as said
+from tests.support import peer as answers
 from tests.support.faktory import Peer as FaktoryPeer
 from tests.support.memodb import Peer as MemoDBPeer
 from tests.support.peer import QUEUES, Answer, Grant, Offer, Peer
@@ -194,10 +194,10 @@ class Client(Actor, actors.Submitter):
 
     def on(self, answer: Answer) -> None:
         self._heard_at = self.world.now
-        if not isinstance(answer, said.Part):
+        if not isinstance(answer, answers.Part):
             super().on(answer)
 
-    def ended(self, result: said.Result) -> None:
+    def ended(self, result: answers.Result) -> None:
         """Of one that was not accepted before, this says that it was; where it failed, it may not have run."""
         if result.offer in self._pushes:
             self.world.tally.jobs += 1
@@ -365,28 +365,28 @@ class Worker(Actor, actors.Runner):
     def on(self, answer: Answer) -> None:
         """A job, none, or that something was heard."""
         match answer:
-            case said.Granted(grant) if self._asking:
+            case answers.Granted(grant) if self._asking:
                 self.given(grant, self._asking.popleft())
-            case said.Granted(grant) if self._asked_again_at:
+            case answers.Granted(grant) if self._asked_again_at:
                 # What was asked for again crossed with the job that answered it: one too many.
                 event = self.begin("fetch")
                 event.t0 = self._asked_again_at / 1000
                 self.given(grant, event)
                 self.report(grant, self._held.pop().fetched, "fail")
-            case said.Nothing(out):
+            case answers.Nothing(out):
                 event = self._asking.popleft()
                 if self.peer.rests or out == "maybe":
                     self.forget(event)  # whoever rests must be woken, or is told to begin anew
                 else:
                     self.end(event, "no")
                 self._rest()
-            case said.Woken():
+            case answers.Woken():
                 self._ask_at = self.world.now + self.rng.randrange(1, 50)
-            case said.Done(what, out):
+            case answers.Done(what, out):
                 if what in self._reporting or not self.peer.lasts:
                     self.end(self._reporting.pop(what), out)
                 self._ask_at = self.world.now + self.rng.randrange(1, 300)
-            case said.Refused(None, _):
+            case answers.Refused(None, _):
                 # A part of the result that came when the job's time was over.
                 assert any(run.grant.reserve is not None for run in self._held), answer
             case _:
@@ -570,7 +570,7 @@ class Operator(Actor):
 
     def on(self, answer: Answer) -> None:
         """OK is said too where there was no such job in that set."""
-        assert isinstance(answer, said.Done), answer
+        assert isinstance(answer, answers.Done), answer
         assert isinstance(answer.what, Event)
         self.end(answer.what, "maybe" if answer.what.jid else "ok")
 

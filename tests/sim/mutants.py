@@ -13,7 +13,7 @@ from tests.prove.mutants import after, around, before, by, returning, with_argum
 SEEDS = range(400)
 """As many as a bug may hide from."""
 
-MUTANTS: mutants.Changes = {}
+MUTANTS: mutants.Changes = {"a-lost-worker-keeps-its-job": mutants.BUGS["no-requeue"]}
 bug = partial(mutants.bug, of=MUTANTS)
 
 # -- of the node ------------------------------------------------------------------------------------
@@ -62,9 +62,7 @@ def _early(self: Any, now: int, most: int) -> tuple[Any, ...]:
     return self, now + 30_000, most
 
 
-@bug("a-job-is-lost-at-the-cut", "core.window:Window.cut", with_result)
-def _without_the_first(jobs: Any) -> Any:
-    return jobs[1:]
+bug("a-job-is-lost-at-the-cut", "core.window:Window.cut", with_result)(lambda jobs: jobs[1:])
 
 
 @bug("leases-are-counted-by-the-wall-clock", "core.upkeep:Upkeep.tick", before)
@@ -103,11 +101,6 @@ bug("nobody-is-woken", "core.dispatch:Dispatch.wake", returning)(None)
 def _wake_once_more(queue: Any) -> Any:
     queue.woken += 1
     return queue
-
-
-@bug("a-lost-worker-keeps-its-job", "core.sessions:Sessions.close_session", before)
-def _keep_what_it_had(self: Any, session: Any, now: int) -> None:
-    session.leases.clear()
 
 
 @bug("only-the-first-hears-the-end", "core.watches:Watches.tell_end", before)
