@@ -102,9 +102,7 @@ class World(AnyWorld):
     def said(self, link: Link) -> str:
         """What a link has to say; it is sent by this."""
         text = b"".join(link.out).decode()
-        link.out.clear()
-        link.counted = 0
-        link.in_pieces = link.after_commit = False
+        link.forget_said()
         self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
         return text
 

@@ -60,8 +60,7 @@ class HotPath:
         answers: list[Answer] = []
         for speaker in list(engine.speaking):
             answers += self._peers[speaker].hear(b"".join(speaker.out))
-            speaker.out.clear()
-            speaker.after_commit = False
+            speaker.forget_said()
         engine.speaking.clear()
         return answers
 

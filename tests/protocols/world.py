@@ -91,9 +91,7 @@ class AnyWorld:
             puppet = self.puppets[link]
             said = list(link.out)
             puppet.waited_for_commit |= link.after_commit
-            link.out.clear()
-            link.after_commit = link.in_pieces = False
-            link.counted = 0
+            link.forget_said()
             puppet.receive(said)
             if link.closing and not link.closed:
                 self.engine.close_link(link, self.now, undelivered=False)

@@ -147,8 +147,7 @@ class World(AnyWorld):
         """Note what was said, and hang up on those that were told to."""
         for name, link in self._by_name.items():
             self.heard[name] += b"".join(link.out)
-            link.out.clear()
-            link.after_commit = False
+            link.forget_said()
             if link.closing and not link.closed:
                 self.closed.add(name)
                 self.engine.close_link(link, self.now, undelivered=False)

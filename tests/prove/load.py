@@ -21,6 +21,7 @@ import msgspec
 
 from tests.prove import actors
 from tests.prove.events import Event
+from tests.prove.harness import until
 from tests.support import peer as answers
 from tests.support.faktory import Faktory
 from tests.support.peer import Answer, Grant, Offer, Wired
@@ -101,15 +102,13 @@ class Load:
     def drain(self, timeout: float) -> bool:
         """Push no more, and consume until the server says that it has nothing left."""
         self.draining.set()
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+
+        def is_empty() -> bool:
             with suppress(*BROKEN), Faktory(self.plan.ports["faktory"]).hello() as client:
-                while time.monotonic() < deadline:
-                    if left_in(client.info()) == 0:
-                        return True
-                    time.sleep(0.2)
-            time.sleep(KNOCK_S)
-        return False
+                return left_in(client.info()) == 0
+            return False
+
+        return until(is_empty, timeout, 0.2)
 
     @property
     def actors(self) -> list[Actor]:
