@@ -249,10 +249,10 @@ def url(port: int, password: str = "", scheme: str = "tcp") -> str:
     return f"{scheme}://{secret}{HOST}:{port}"
 
 
-def counts(port: int, password: str | None = None) -> dict[str, int]:
+def counts(port: int) -> dict[str, int]:
     """What a witness reads in INFO: the sets, the totals, `workers`, and each queue's length."""
     with Faktory(port) as witness:
-        facts = witness.hello(password=password).info()["faktory"]
+        facts = witness.hello().info()["faktory"]
     found: dict[str, int] = {f"queue {name}": size for name, size in facts["queues"].items()}
     found |= {name: facts[name] for name in ("total_processed", "total_failures")}
     found |= facts["sets"] | {"workers": facts["tasks"]["Workers"]["size"]}
