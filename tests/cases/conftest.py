@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,9 +47,7 @@ def under_test(data: Path, *args: str, speaks: Sequence[str] = ()) -> Server:
 
 def peak_mb(server: Server) -> int:
     """The most memory that the server has ever had."""
-    status = Path(f"/proc/{server.process.pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(line.split()[1]) // 1024
+    return server.rss_kib("VmHWM") // 1024
 
 
 def or_none(say: Callable[[], T]) -> T | None:
@@ -67,14 +66,13 @@ def start(tmp_path: Path) -> Iterator[StartServer]:
     `server.ports`, Faktory always has; the other listeners are off. All are killed after the test.
     """
     with ExitStack() as stack:
-        count = 0
+        numbers = count(1)
 
         def start_one(
             *args: str, speaks: Sequence[str] = (), data: Path | None = None, timeout: float = 20.0
         ) -> Server:
-            nonlocal count
-            count += 1
-            server = under_test(data or tmp_path / f"data{count}", *args, speaks=speaks)
+            data = data or tmp_path / f"data{next(numbers)}"
+            server = under_test(data, *args, speaks=speaks)
             stack.push(server)
             return server.start(timeout)
 

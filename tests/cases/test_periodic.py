@@ -133,8 +133,8 @@ class Npm(Connection[p.Message]):
     def read(self) -> p.Message:
         """The next answer to something that it said."""
         while True:
-            while (payload := p.take_payload(p.CRC, self._unread)) is None:
-                self._fill()
+            while (payload := p.take_payload(p.CRC, self.unread)) is None:
+                self.fill()
             msgid, data = payload[:4], payload[4:]
             assert msgid in self.awaits or not data, (
                 f"uncaught: Agent {msgid!r} not found ({data!r})"

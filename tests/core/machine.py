@@ -322,8 +322,7 @@ class BrokerMachine(RuleBasedStateMachine):
         model.hear()
         for job in mine:
             model.jobs[job.id].bound = False
-            as_failure = session.on_hang_up is core.OnHangUp.FAIL
-            model.lose(model.jobs[job.id], as_failure=as_failure)
+            model.lose(model.jobs[job.id], as_failure=session.on_hang_up is core.OnHangUp.FAIL)
         self.sessions[who] = self.broker.open_session(session.holder, session.on_hang_up, None)
 
     @rule(who=WHO, pick=PICK, stop=st.sampled_from((False, False, False, True)))

@@ -175,8 +175,7 @@ class Model:
 
     def unwatch(self, job: Entry, holder: str) -> None:
         """Not watched by this session any more, however often it was."""
-        watched = job.watchers.pop(holder, 0)
-        alone = watched and not job.watchers
+        alone = job.watchers.pop(holder, 0) and not job.watchers
         if alone and job.policy.dies_unwatched and job.state is not LEASED:
             self.end(job)
 
@@ -227,8 +226,7 @@ class Model:
             if job.until != NEVER and job.until // LEASE_TICK_MS < self.now // LEASE_TICK_MS:
                 self.lose(job, as_failure=False)
         for job in sorted(self.in_state(WAITING), key=lambda j: (j.run_at, j.id)):
-            is_due = job.run_at <= self.now and not job.behind
-            if is_due and truth[job.id].state is not WAITING:
+            if job.run_at <= self.now and not job.behind and truth[job.id].state is not WAITING:
                 self.enqueue(job)
 
     # -- the end of a server --------------------------------------------------------------------
@@ -294,7 +292,8 @@ class Model:
         checks.nobody_waits_in_vain(self.broker)
 
     def _check_counts(self) -> None:
-        for count in queue_counts(self.broker):
+        counts = queue_counts(self.broker)
+        for count in counts:
             mine = [job for job in self.jobs.values() if job.queue == count.queue]
             tally = Counter(job.state for job in mine)
             retrying = sum(job.state is WAITING and job.failures > 0 for job in mine)
@@ -302,9 +301,7 @@ class Model:
             assert said == (
                 tally[WAITING] - retrying, retrying, tally[READY], tally[LEASED], tally[DEAD]
             ), f"counts of {count.queue}: {said}"  # fmt: skip
-        assert {job.queue for job in self.jobs.values()} <= {
-            c.queue for c in queue_counts(self.broker)
-        }
+        assert {job.queue for job in self.jobs.values()} <= {count.queue for count in counts}
 
     def _check_keys(self) -> None:
         behind = [job for job in self.jobs.values() if job.behind]

@@ -14,6 +14,7 @@ _LIFECYCLE = "core.lifecycle:Lifecycle"
 
 MUTANTS: mutants.Changes = {
     "lose-a-job-at-the-cut": OF_WORLDS["a-job-is-lost-at-the-cut"],
+    "due-too-early": OF_WORLDS["due-too-early"],
     "deliver-from-a-paused-queue": OF_WORLDS["a-paused-queue-gives-jobs"],
     "only-one-watcher-hears-the-end": OF_WORLDS["only-the-first-hears-the-end"],
     "the-tail-is-forgotten-at-a-restart": OF_WORLDS["the-tail-is-forgotten-at-a-restart"],
@@ -28,11 +29,6 @@ bug("bound-leases-survive-a-restart", "core.broker:Broker.restore_at", before)(a
 @bug("no-fence", f"{_LIFECYCLE}.finish", with_arguments)
 def _believe_anybody(self: Any, job: Any, holder: str, *rest: Any) -> tuple[Any, ...]:
     return self, job, job.holder, *rest
-
-
-@bug("due-too-early", "core.waiting:Waiting.due", with_arguments)
-def _early(self: Any, now: int, most: int) -> tuple[Any, ...]:
-    return self, now + 50, most
 
 
 @bug("a-changed-priority-is-not-written", "tests.sim.disk:life_values", with_result)

@@ -3,14 +3,14 @@
 import pytest
 
 from franca.protocols.conversation import Link
-from tests.engine.fixtures import Stage
+from tests.engine.fixtures import World
 
 
 @pytest.fixture
-def stage() -> Stage:
-    return Stage()
+def world() -> World:
+    return World()
 
 
 @pytest.fixture
-def link(stage: Stage) -> Link:
-    return stage.open()
+def link(world: World) -> Link:
+    return world.open()

@@ -6,35 +6,13 @@ from franca.core.broker import Broker
 from franca.core.events import Event, Granted, Unmet
 from franca.core.limits import Limits
 from franca.core.model import Demand, Millis, NewJob, OnHangUp, Policy, Session
+from franca.protocols.buffer import LineReader
 from franca.protocols.conversation import Conversation, Link, Peer
 from franca.protocols.service import Service
 from tests.protocols.world import AnyWorld
 
 T: Millis = 1_000_000_000
 PEER = Peer("127.0.0.1", local=True)
-
-
-class Lines:
-    """Cuts lines."""
-
-    data = b""
-    has_input = False
-
-    def feed(self, data: bytes) -> None:
-        self.data += data
-        self.has_input = b"\n" in self.data
-
-    def next_message(self, data: bytes = b"") -> str | None:
-        self.feed(data)
-        line, found, rest = self.data.partition(b"\n")
-        if not found:
-            return None
-        self.data = b""
-        self.feed(rest)
-        return line.decode()
-
-    def __len__(self) -> int:
-        return len(self.data)
 
 
 class Echo(Conversation):
@@ -44,11 +22,12 @@ class Echo(Conversation):
         super().__init__(link)
         self.broker = service.broker
         self.session = self.broker.open_session(link.id, OnHangUp.RETURN, self)
-        self.reader: Lines = Lines()
+        self.reader: LineReader = LineReader(1 << 30)
         self.heard: list[str] = []
         self.hung_up: list[bool] = []
 
-    def on_message(self, line: str, now: Millis) -> None:
+    def on_message(self, message: tuple[bytes, ...], now: Millis) -> None:
+        line = b" ".join(filter(None, message[::2])).decode()
         self.heard.append(line)
         if line == "push":
             self.broker.submit(NewJob("q", "k", b"", Policy()), now)
@@ -75,7 +54,7 @@ class Echo(Conversation):
         self.broker.close_session(self.session, now)
 
     def forget_unread(self) -> None:
-        self.reader = Lines()
+        self.reader.clear()
 
 
 class EchoService(Service):
@@ -103,7 +82,7 @@ class EchoService(Service):
         return 3
 
 
-class Stage(AnyWorld):
+class World(AnyWorld):
     """An engine, and what its links have said."""
 
     def __init__(self, **limits: int) -> None:
@@ -123,10 +102,7 @@ class Stage(AnyWorld):
     def said(self, link: Link) -> str:
         """What a link has to say; it is sent by this."""
         text = b"".join(link.out).decode()
-        link.out.clear()
-        link.counted = 0
-        link.in_pieces = False
-        link.after_commit = False
+        link.forget_said()
         self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
         return text
 

@@ -19,25 +19,24 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture
 def s(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[NodeFixture]:
-    """A stage, with a store that waits to be told unless the marker names another."""
-    mark = request.node.get_closest_marker("stage") or pytest.mark.stage().mark
+    """A node, with a store that waits to be told unless the marker names another."""
+    mark = request.node.get_closest_marker("node") or pytest.mark.node().mark
     limits = dict(mark.kwargs)
     store = limits.pop("store", SlowStore)
 
     async def made() -> NodeFixture:
         return NodeFixture(store(), **limits)
 
-    with runner.run(made()) as stage:
-        yield stage
+    with runner.run(made()) as node:
+        yield node
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    arguments = {
-        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
-    }
+    names = inspect.signature(pyfuncitem.obj).parameters
+    arguments = {name: pyfuncitem.funcargs[name] for name in names}
     runner = pyfuncitem.funcargs["runner"]
     assert isinstance(runner, asyncio.Runner)
     runner.run(asyncio.wait_for(pyfuncitem.obj(**arguments), TEST_S))

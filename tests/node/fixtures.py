@@ -74,8 +74,8 @@ class NodeConversation(Echo):
         self.unread_bytes = 0
         self.told: list[Event] = []
 
-    def on_message(self, line: str, now: Millis) -> None:
-        word, _, rest = line.partition(" ")
+    def on_message(self, message: tuple[bytes, ...], now: Millis) -> None:
+        word, _, rest = (part.decode() for part in message)
         getattr(self, f"_{word}")(rest, now)
 
     def _push(self, body: str, now: Millis) -> None:
@@ -193,10 +193,10 @@ class Wire(asyncio.Transport):
 class Guest:
     """A peer: says words, hears answers, goes away."""
 
-    def __init__(self, stage: NodeFixture) -> None:
-        self._stage = stage
+    def __init__(self, fixture: NodeFixture) -> None:
+        self._fixture = fixture
         self.wire = Wire()
-        self.connection = self.wire.connection = Connection(stage.node, "talk")
+        self.connection = self.wire.connection = Connection(fixture.node, "talk")
         self.connection.connection_made(self.wire)
 
     @property
@@ -218,7 +218,7 @@ class Guest:
 
     async def hears(self, words: str) -> None:
         """Wait until exactly this has been heard, all in all."""
-        await self._stage.until(lambda: len(self.heard) >= len(words))
+        await self._fixture.until(lambda: len(self.heard) >= len(words))
         assert self.heard == words
 
     async def asks(self, *words: str, hears: str) -> None:

@@ -28,7 +28,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class House:
-    """A stage that listens, and those who have come."""
+    """A node that listens, and those who have come."""
 
     def __init__(self, s: NodeFixture, listeners: Listeners, trust: ssl.SSLContext | None) -> None:
         self.s = s

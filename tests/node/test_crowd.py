@@ -24,8 +24,8 @@ def spread(teller: Guest, others: list[Guest], patch: pytest.MonkeyPatch) -> lis
     """Have whatever one peer says told to the others; returns what it said."""
     told: list[bytes] = []
 
-    def on_message(line: str, now: Millis) -> None:
-        data = line.encode()
+    def on_message(message: tuple[bytes, ...], now: Millis) -> None:
+        data = b"".join(message)
         told.append(data)
         for other in others:
             other.connection.link.write(data)

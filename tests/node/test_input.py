@@ -12,7 +12,7 @@ from tests.node.fixtures import NodeFixture
 MIB = 1024 * 1024
 LIMIT = 64 * MIB
 CALM = 48 * MIB
-pytestmark = pytest.mark.stage(store=MemoryStore, input_bytes=LIMIT)
+pytestmark = pytest.mark.node(store=MemoryStore, input_bytes=LIMIT)
 T: Millis = 1_000_000
 
 

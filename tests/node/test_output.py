@@ -9,7 +9,7 @@ from franca.store.memory import MemoryStore
 from tests.node.fixtures import Guest, NodeFixture
 
 MIB = 1024 * 1024
-pytestmark = pytest.mark.stage(store=MemoryStore)
+pytestmark = pytest.mark.node(store=MemoryStore)
 
 
 class Time:

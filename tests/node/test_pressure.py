@@ -15,8 +15,8 @@ def adding_without_an_answer(
     """Have all that these peers send add a job of 6,000 bytes; returns what was acted on."""
     acted: list[str] = []
 
-    def on_message(line: str, now: Millis) -> None:
-        acted.append(line)
+    def on_message(message: tuple[bytes, ...], now: Millis) -> None:
+        acted.append(b"".join(message).decode().strip())
         s.broker.submit(NewJob("q", "k", b"x" * 6_000, Policy()), now)
 
     for guest in guests:
@@ -91,7 +91,7 @@ async def test_nobody_adds_to_a_group_that_is_large_enough_while_the_disk_is_bus
         guest = s.guest()
         acted = 0
 
-        def submit_one_of_many(line: str, now: Millis) -> None:
+        def submit_one_of_many(message: object, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)
@@ -118,7 +118,7 @@ async def test_a_flood_whose_answers_pile_up_is_acted_on_again_when_they_have_le
         guest = s.guest()
         acted = 0
 
-        def act_on_one_of_many(line: str, now: Millis) -> None:
+        def act_on_one_of_many(message: object, now: Millis) -> None:
             nonlocal acted
             acted += 1
             s.broker.submit(NewJob("q", "k", b"", Policy()), now)

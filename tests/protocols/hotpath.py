@@ -6,6 +6,7 @@ node's does. Prints the best of several rounds, in microseconds a job: the machi
 
 import sys
 import time
+from collections import defaultdict
 from random import Random
 
 from franca.protocols.conversation import Link
@@ -24,13 +25,12 @@ class HotPath:
     """A server and two peers, and how many seconds each part of a round took."""
 
     def __init__(self, protocol: str, *, waits: bool) -> None:
-        self.seconds: dict[str, float] = {}
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self._waits = waits
         self._protocol = protocol
         self._world = AnyWorld()
         self._world.serve(listeners(protocol, self._world.broker, Random(1)))
         self._peers: dict[Link, Peer] = {}
-        self._said: list[tuple[Link, bytes]] = []
         self._producer, self._worker = self._join("producer"), self._join("worker", "bench")
         if self._worker.report_asks:
             self._take()
@@ -41,34 +41,28 @@ class HotPath:
         # EventMQ's worker would ask for the state of the server behind each report.
         variant = kind.behaviour.variants.get("producer", ("",))[0]
         who = {"worker": role if queues else "", "queues": queues, "variant": variant}
-        peer = kind(lambda data: self._said.append((link, data)), Random(1), **who)  # type: ignore[arg-type]
+        inputs = self._world.engine.inputs
+        peer = kind(lambda data: inputs.append((link, data)), Random(1), **who)  # type: ignore[arg-type]
         self._peers[link] = peer
         peer.open()
-        while not peer.is_open or self._said:
+        while not peer.is_open or inputs:
             self._turn("open")
         return peer
 
     def _turn(self, part: str) -> list[Answer]:
         """Let the engine act on all that was said; what it answers."""
         engine = self._world.engine
-        said, self._said[:] = list(self._said), []
         began = time.perf_counter()
-        for link, data in said:
-            engine.inputs.append((link, data))
         engine.turn(self._world.now)
         while engine.has_input():
             engine.turn(self._world.now)
-        self._add(part, began)
+        self.seconds[part] += time.perf_counter() - began
         answers: list[Answer] = []
         for speaker in list(engine.speaking):
             answers += self._peers[speaker].hear(b"".join(speaker.out))
-            speaker.out.clear()
-            speaker.after_commit = False
+            speaker.forget_said()
         engine.speaking.clear()
         return answers
-
-    def _add(self, part: str, began: float) -> None:
-        self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - began
 
     def _take(self) -> list[Answer]:
         for _ in range(JOBS_A_TURN):
@@ -92,7 +86,7 @@ class HotPath:
         self._turn("report")
         began = time.perf_counter()
         self._world.broker.drain()
-        self._add("drain", began)
+        self.seconds["drain"] += time.perf_counter() - began
 
 
 def measure(protocol: str, *, waits: bool) -> None:
@@ -100,7 +94,7 @@ def measure(protocol: str, *, waits: bool) -> None:
     best: dict[str, float] = {}
     for number in range(ROUNDS * TURNS_A_ROUND):
         if number % TURNS_A_ROUND == 0:
-            path.seconds = {}
+            path.seconds = defaultdict(float)
         path.play(range(number * JOBS_A_TURN, (number + 1) * JOBS_A_TURN))
         if (number + 1) % TURNS_A_ROUND == 0:
             best = min(best or path.seconds, path.seconds, key=lambda parts: sum(parts.values()))

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from tests.prove.fuzz import Stage
+from tests.prove.fuzz import World
 from tests.prove.hostile import of
 from tests.support.protocols import PROTOCOLS
 
@@ -17,12 +17,12 @@ def test_a_conversation_goes_with_its_link(protocol: str) -> None:
     gone, kept = [], []
     for exchange in of(protocol).exchanges:
         steps = tuple(step._replace(link=f"{protocol}/{step.link}") for step in exchange)
-        stage = Stage(steps)
-        stage.play()
-        assert stage._links
-        gone += [weakref.ref(link.conversation) for link in stage._links.values()]
-        stage._links.clear()
-        stage.engine.notices.clear()
-        kept.append(stage)
+        world = World(steps)
+        world.play()
+        assert world._by_name
+        gone += [weakref.ref(link.conversation) for link in world._by_name.values()]
+        world._by_name.clear()
+        world.engine.notices.clear()
+        kept.append(world)
     gc.collect()
     assert [conversation() for conversation in gone] == [None] * len(gone)

@@ -16,6 +16,7 @@ from franca.engine.engine import Engine
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
 from franca.store.memory import MemoryStore
+from tests.support.connection import taken
 
 START: Millis = 1_790_000_000_000
 """2026-09-21T14:13:20Z, a Monday."""
@@ -30,14 +31,12 @@ class AnyWorld:
     puppets: dict[Link, "AnyPuppet"]
 
     def __init__(
-        self, limits: Limits | None = None, *, seed: int = 1, store: MemoryStore | None = None,
-        now: Millis = START,
-    ) -> None:  # fmt: skip
+        self, limits: Limits | None = None, *, seed: int = 1, store: Any = None, now: Millis = START
+    ) -> None:
         self.limits = limits or Limits()
         self.now = now
-        self.store = store or MemoryStore()
-        self.stops = 0
-        self._links = 0
+        self.store: MemoryStore = store or MemoryStore()
+        self.stops = self._links = 0
         self.remember(seed)
 
     def remember(self, seed: int) -> None:
@@ -86,15 +85,13 @@ class AnyWorld:
 
     def listen(self) -> None:
         """Carry what the links said to the puppets, and hang up on those that were told to."""
-        speaking = list(self.engine.speaking)
+        links = list(self.engine.speaking)
         self.engine.speaking.clear()
-        for link in speaking:
+        for link in links:
             puppet = self.puppets[link]
             said = list(link.out)
             puppet.waited_for_commit |= link.after_commit
-            link.out.clear()
-            link.after_commit = link.in_pieces = False
-            link.counted = 0
+            link.forget_said()
             puppet.receive(said)
             if link.closing and not link.closed:
                 self.engine.close_link(link, self.now, undelivered=False)
@@ -181,7 +178,7 @@ class AnyPuppet:
     def __init__(self, world: Any, link: Link) -> None:
         self.world = world
         self.link = link
-        self.unread = self._unread = bytearray()
+        self.unread = bytearray()
         self.aside: list[Any] = []
         self.waited_for_commit = False
         self.sent: list[int] = []
@@ -209,7 +206,7 @@ class AnyPuppet:
         for _ in range(turns):
             self.world.engine.turn(self.world.now)
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
         """What the server has not said by now it will not say before time passes."""
         raise BlockingIOError("nothing more was said")
 
@@ -220,9 +217,7 @@ class AnyPuppet:
 
     def bytes_heard(self) -> bytes:
         """All unread bytes, as they are."""
-        data = bytes(self.unread)
-        self.unread.clear()
-        return data
+        return taken(self.unread, len(self.unread))
 
     def drain(self) -> None:
         """The peer takes what was said to it, after it did not for a while."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.prove import bodies
 from tests.prove.events import Event, Op, Out
-from tests.support import peer as said
+from tests.support import peer as answers
 from tests.support.peer import Answer, Grant, Offer, Peer
 from tests.support.protocols import PEERS
 
@@ -106,8 +106,7 @@ class Submitter(Actor):
         return Offer(jid, queue, body, custom=custom, **fields)
 
     def begin_push(self, offer: Offer) -> Event:
-        digest = bodies.told(offer.body)[1]
-        event = self.begin("push", offer.jid, body=digest, **offer.fields())
+        event = self.begin("push", offer.jid, body=bodies.told(offer.body)[1], **offer.fields())
         self._pushes[offer] = event
         return event
 
@@ -116,13 +115,13 @@ class Submitter(Actor):
 
     def on(self, answer: Answer) -> None:
         match answer:
-            case said.Accepted(offer, name):
+            case answers.Accepted(offer, name):
                 self.accepted(offer, name)
-            case said.Refused(offer, _) if offer is not None:
+            case answers.Refused(offer, _) if offer is not None:
                 self.end(self._pushes.pop(offer), "no")
-            case said.Part(offer, data):
+            case answers.Part(offer, data):
                 self.end(self.begin("data", offer.jid, seq=int(data)))
-            case said.Result():
+            case answers.Result():
                 self.ended(answer)
             case _:
                 self.complain(f"{self.name} heard {answer}")
@@ -132,7 +131,7 @@ class Submitter(Actor):
         if offer.waits:
             self._waiting.add(offer)
 
-    def ended(self, result: said.Result) -> None:
+    def ended(self, result: answers.Result) -> None:
         offer, data = result.offer, result.data
         right = (bodies.told(offer.body)[1].encode(), *self.results)
         if data and not result.failed and not any(word in data for word in right):

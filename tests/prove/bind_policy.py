@@ -78,7 +78,6 @@ def _cases(home: Path, *, short: bool) -> Iterator[Case]:
     # Nobody has a certificate that this authority signed.
     asking = (*tls, "--tls-client-ca", str(home / "ca.pem"))
     password = {"FAKTORY_PASSWORD": "a-password-for-all"}
-    empty = {"FAKTORY_PASSWORD": ""}
     for name in LISTENERS:
         for number, address in enumerate(_OPEN):
             # All listeners share the code that reads addresses.
@@ -87,9 +86,8 @@ def _cases(home: Path, *, short: bool) -> Iterator[Case]:
                 yield Case("no credentials", name, address, False, arguments=flags)
         yield Case("no credentials", name, "0.0.0.0:P", False, "environment")
         yield Case("no credentials", name, "0.0.0.0:P", False, "file")
-        yield Case("empty password", name, "0.0.0.0:P", False, env=empty)
-        has_password = name in _WITH_PASSWORDS
-        yield Case("password", name, _SEEMS_OPEN, has_password, env=password, asks=True)
+        yield Case("empty password", name, "0.0.0.0:P", False, env={"FAKTORY_PASSWORD": ""})
+        yield Case("password", name, _SEEMS_OPEN, name in _WITH_PASSWORDS, env=password, asks=True)
         yield Case("insecure-bind", name, _SEEMS_OPEN, True, arguments=("--insecure-bind",))
         yield Case("client certificates", name, _SEEMS_OPEN, True, arguments=asking, asks=True)
         yield Case("loopback", name, f"{HOST}:P", True)

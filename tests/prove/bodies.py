@@ -33,8 +33,7 @@ def is_odd(jid: str) -> bool:
 
 def args_for(jid: str, rng: Random) -> list[object]:
     """Arguments of a job; now and then odd ones."""
-    rest = rng.choice(_ODD_ARGS) if is_odd(jid) else (int(jid[-7:]),)
-    return [jid, *rest]
+    return [jid, *(rng.choice(_ODD_ARGS) if is_odd(jid) else (int(jid[-7:]),))]
 
 
 def bytes_for(jid: str, rng: Random) -> bytes:

@@ -165,8 +165,7 @@ def _torn(change: Change, rng: Random) -> Change:
     """The front of a write, cut where a sector of the disk ends."""
     if change.data is None:
         return change
-    first_end = SECTOR - change.offset % SECTOR
-    ends = range(first_end, len(change.data), SECTOR)
+    ends = range(SECTOR - change.offset % SECTOR, len(change.data), SECTOR)
     return change._replace(data=change.data[: rng.choice(ends)] if ends else b"")
 
 

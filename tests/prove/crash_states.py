@@ -66,8 +66,7 @@ def fates(records: list[Record], dialogues: Sequence[Dialogue], *, long_ago: boo
                 fate = jobs.setdefault(name, Fate())
                 fate.ack_sent = fate.ack_sent or command.verb == "ack"
                 if mark is not None and mark.reply == YES:
-                    record = -1 if long_ago else mark.record
-                    fate[command.verb] = min(record, fate[command.verb])
+                    fate[command.verb] = min(-1 if long_ago else mark.record, fate[command.verb])
     names = {name: called for dialogue in dialogues for name, called in dialogue.names.items()}
     return {names.get(name, name): fate for name, fate in jobs.items()}
 

@@ -23,7 +23,7 @@ import msgspec
 
 from tests.prove import hostile
 from tests.prove.harness import SideProcess
-from tests.prove.hostile.raw import Raw
+from tests.prove.hostile.raw import PATIENCE_S, Raw
 from tests.prove.hostile.spoil import spoiled_bytes, spoiled_message
 from tests.support.protocols import PROTOCOLS
 
@@ -101,15 +101,15 @@ class Peer(threading.Thread):
             self.fault = f"{self.protocol}: {error!r}"
 
     def _greeted(self, timeout: float = _ANSWER_S) -> Raw:
-        peer = Raw(self.port, timeout)
-        peer.send(self.hostility.hello)
+        peer = Raw(self.port, timeout=timeout)
+        peer.send_bytes(self.hostility.hello)
         return peer
 
     def _say_last(self, peer: Raw, count: int) -> None:
         """Say the last word behind so many messages; they got past the reader if it is answered."""
         self.sent += count
-        del peer.heard[:]
-        peer.send(self.hostility.last)
+        del peer.unread[:]
+        peer.send_bytes(self.hostility.last)
         peer.read_until(self.hostility.answer)
         self.past += count
 
@@ -134,8 +134,8 @@ class Peer(threading.Thread):
                 messages = [self._message() for _ in range(self.rng.choice((1, 2, 3, 8)))]
                 data = b"".join(messages)
                 cut = self.rng.randrange(len(data) + 1)
-                peer.send(data[:cut])
-                peer.send(data[cut:])
+                peer.send_bytes(data[:cut])
+                peer.send_bytes(data[cut:])
                 try:
                     self._say_last(peer, len(messages))
                 except TimeoutError:
@@ -146,7 +146,7 @@ class Peer(threading.Thread):
         deaf = self.rng.random() < 0.2
         count = 300 if deaf else 1_000
         with self._greeted(_FLOOD_S) as peer:
-            peer.send(self.hostility.small * count)
+            peer.send_bytes(self.hostility.small * count)
             if deaf:
                 self.sent += count
             else:
@@ -154,24 +154,23 @@ class Peer(threading.Thread):
 
     def _shout(self) -> None:
         """One large job, or one that is never finished, or one that is far too large."""
-        size = self.rng.choice((100_000, 1 << 20, 6 << 20))
-        data = self.hostility.large(b"x" * size)
+        data = self.hostility.large(b"x" * self.rng.choice((100_000, 1 << 20, 6 << 20)))
         with self._greeted(_FLOOD_S) as peer:
             if self.rng.random() < 0.5:
-                peer.send(data)
+                peer.send_bytes(data)
                 self._say_last(peer, 1)
                 return
             self.sent += 1
             if self.rng.random() < 0.5:
                 data = spoiled_bytes(data[:40], self.rng) + data[40:]
-            peer.send(data[: self.rng.randrange(len(data))])
+            peer.send_bytes(data[: self.rng.randrange(len(data))])
 
     def _stop_halfway(self) -> None:
         """Half a message, and a connection that stays."""
         peer = self._greeted()
         data = self._message()
         self.sent += 1
-        peer.send(data[: self.rng.randrange(len(data) + 1)])
+        peer.send_bytes(data[: self.rng.randrange(len(data) + 1)])
         if len(self._halves) == _HALVES:
             self._halves[0].close()
         self._halves.append(peer)
@@ -180,12 +179,12 @@ class Peer(threading.Thread):
         """Words of another protocol, or noise."""
         other = hostile.of(self.rng.choice(PROTOCOLS)).hello
         noise = (self.rng.randbytes(200), b"\0" * 500, b"x" * _PIECE)
-        with Raw(self.port, _ANSWER_S) as peer:
+        with Raw(self.port, timeout=_ANSWER_S) as peer:
             self.sent += 1
             words = self.rng.choice((other, *noise, *hostile.FIRST_WORDS))
-            peer.send(words + b"\r\n" * self.rng.randrange(3))
+            peer.send_bytes(words + b"\r\n" * self.rng.randrange(3))
             with suppress(OSError):
-                peer.read()
+                peer.fill()
 
 
 def _hoard(order: Order) -> None:
@@ -193,12 +192,12 @@ def _hoard(order: Order) -> None:
     probe, queue = hostile.of("faktory"), HOARD.encode()
     head = b'PUSH {"jid":"hoard-%08d","jobtype":"x","queue":"%b","args":["'
     while order.hoard:
-        with suppress(OSError), Raw(order.ports["faktory"]) as peer:
-            peer.send(probe.hello)
+        with suppress(OSError), Raw(order.ports["faktory"], timeout=PATIENCE_S) as peer:
+            peer.send_bytes(probe.hello)
             for number in range(order.hoard):
-                peer.send(head % (number, queue) + b"x" * _HOARD_BYTES + b'"]}\r\n')
-            peer.send(b"FETCH %b\r\nQUEUE REMOVE %b\r\n" % (queue, queue))
-            peer.send(probe.last)
+                peer.send_bytes(head % (number, queue) + b"x" * _HOARD_BYTES + b'"]}\r\n')
+            peer.send_bytes(b"FETCH %b\r\nQUEUE REMOVE %b\r\n" % (queue, queue))
+            peer.send_bytes(probe.last)
             peer.read_until(probe.answer)
         time.sleep(_HOARD_EVERY_S)
 

@@ -163,16 +163,14 @@ class Worker:
             self._client.close()
             self._client = None
 
-    def _act(
-        self, action: Callable[[Peer], None], kind: type[Answer], seconds: float
-    ) -> Answer | None:
+    def _act(self, do: Callable[[Peer], None], kind: type[Answer], seconds: float) -> Answer | None:
         """Do it, on a new connection if the old one is over; the first answer of that kind."""
         for _ in range(2):
             try:
                 if self._client is None:
                     who = {"worker": self._name, "variant": self._variant, "queues": ["nothing"]}
                     self._client = Wired(self._kind, self._port, Random(1), **who)  # type: ignore[arg-type]
-                action(self._client.peer)
+                do(self._client.peer)
                 return _first(self._client, kind, Nothing, seconds=seconds)
             except TimeoutError:
                 return None
@@ -306,12 +304,10 @@ def run(options: Options) -> Result:
         scenes = {"alive": False}
     for name, killing in scenes.items():
         wall_clock = WallClock(options.home / f"{name}-clock")
-        env = wall_clock.environment
-        with options.server(name, TWEAK, env=env, speaks=PROTOCOLS) as server:
+        with options.server(name, TWEAK, env=wall_clock.environment, speaks=PROTOCOLS) as server:
             play = Play(server, wall_clock, tally)
             for protocol in protocols:
                 play.submit(protocol, copies, killing=killing)
             play.play(killing=killing)
-    bad = tally.total() - tally["words"]
-    held = not bad and tally["words"] > 0
+    held = tally.total() == tally["words"] > 0
     return Result(held, f"{tally} protocols={','.join(protocols)}", tally.examples[:10])

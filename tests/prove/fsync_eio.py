@@ -148,8 +148,7 @@ class Point:
             if got is not None:
                 served.add(got["jid"])
         has_follow_up = self._said("fetch") - self._said("ack")
-        running: int = facts["tasks"]["Busy"]["size"]
-        return served, running - len(served) - len(has_follow_up - served)
+        return served, facts["tasks"]["Busy"]["size"] - len(served) - len(has_follow_up - served)
 
     def _said(self, verb: str) -> set[str]:
         said = [command for dialogue in self.dialogues for command in dialogue.said]

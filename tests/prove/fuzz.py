@@ -20,19 +20,17 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
-from franca.core.model import Millis, State
-from franca.engine.engine import Engine
+from franca.core.model import State
 from franca.protocols.conversation import Link, Peer
 from franca.protocols.service import Service
+from tests.protocols.world import AnyWorld
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.hostile import Exchange, of
 from tests.prove.hostile.spoil import spoiled, visited
 from tests.prove.mutants import BUGS, plant
 from tests.sim import checks
 from tests.sim.disk import Disk
-from tests.sim.world import START
 from tests.support.protocols import PROTOCOLS, listeners
 
 _LIMITS = Limits(body_bytes_max=1 << 16, frame_bytes_max=1 << 18, window_jobs=50, supply_jobs=10)
@@ -70,31 +68,30 @@ class Unhandled(Exception):
     """The engine had to end a link because of this."""
 
 
-class Stage:
-    """One engine with the services of those who take part, their links and its disk.
+class World(AnyWorld):
+    """The services of those who take part in an exchange, their links and a disk.
 
     `heard` is all that was said to each link, `closed` are those that the server hung up on.
     """
 
     def __init__(self, exchange: Exchange, limits: Limits = _UNSHARED) -> None:
-        self.now: Millis = START
-        self.broker = Broker(limits, Random(1))
         self.disk = Disk()
+        super().__init__(limits, store=self.disk)
         self.services: dict[str, Service] = {}
         for protocol in sorted({step.protocol for step in exchange}):
             self.services |= listeners(protocol, self.broker, Random(1))
-        self.engine = Engine(self.broker, self.services, limits)
+        self.serve(self.services)
         self.heard: dict[str, bytearray] = {}
         self.closed: set[str] = set()
         self._exchange = exchange
-        self._links: dict[str, Link] = {}
+        self._by_name: dict[str, Link] = {}
         self._bytes_said = 0
 
     def play(self, cuts: Random | None = None, *, slowly: bool = False) -> Self:
         """Say it all, in one piece or cut anywhere, or piece by piece; then everybody leaves."""
         for step in self._exchange:
             if step.pass_ms:
-                self._pass(step.pass_ms)
+                self.pass_time(step.pass_ms)
             link = self._link(step.link)
             hostility = of(step.protocol)
             data = b"".join(map(hostility.encode, step.messages))
@@ -103,15 +100,15 @@ class Stage:
                 self.engine.inputs.append((link, piece))
                 self._bytes_said += len(piece)
                 if slowly:
-                    self._run()
-            self._run()
-            self._pass(10)
-        for link in self._links.values():
+                    self.run()
+            self.run()
+            self.pass_time(10)
+        for link in self._by_name.values():
             if not link.closed:
                 self.engine.close_link(link, self.now, undelivered=False)
-                self._run()
+                self.run()
         for _ in range(_FORGOTTEN_MS // 10_000):
-            self._pass(10_000)
+            self.pass_time(10_000)
         return self
 
     def answers(self) -> dict[str, list[bytes]]:
@@ -122,45 +119,35 @@ class Stage:
             found[name] = sorted((hostility.compared or hostility.said)(bytes(said)))
         return found
 
-    def _pass(self, span_ms: int) -> None:
+    def pass_time(self, ms: int, *, step: int = 0) -> None:
         """Let time pass, not all at once."""
-        for _ in range(2):
-            self.now += span_ms // 2
-            self._run()
+        super().pass_time(ms, step=step or ms // 2)
 
     def _link(self, name: str) -> Link:
-        if name not in self._links:
+        if name not in self._by_name:
             protocol, _, own = name.partition("/")
             listener = of(protocol).links.get(own, protocol)
             peer = Peer("127.0.0.1", local=True)
-            self._links[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
+            self._by_name[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
             self.heard[name] = bytearray()
-        return self._links[name]
+        return self._by_name[name]
 
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Turn until there is nothing to act on; `Hang` if that takes for ever."""
         turns_max = _TURNS_MAX + self._bytes_said
         for _ in range(turns_max):
             self.engine.turn(self.now)
-            self._write_out()
-            self._listen()
+            self.commit()
+            self.listen()
             if not self.engine.has_input() and not self.broker.has_changes():
                 return
         raise Hang(f"{turns_max} turns, and no end")
 
-    def _write_out(self) -> None:
-        """As the node does, until nothing has changed and nothing is wanted."""
-        broker = self.broker
-        while broker.has_changes() or broker.wants:
-            changes, wants = broker.drain(), broker.take_wants()
-            for want, jobs in zip(wants, self.disk.write(changes, wants), strict=True):
-                self.engine.supplied(want, jobs, self.now)
-        self.disk.commit()
-
-    def _listen(self) -> None:
-        for name, link in self._links.items():
+    def listen(self) -> None:
+        """Note what was said, and hang up on those that were told to."""
+        for name, link in self._by_name.items():
             self.heard[name] += b"".join(link.out)
-            link.out.clear()
-            link.after_commit = False
+            link.forget_said()
             if link.closing and not link.closed:
                 self.closed.add(name)
                 self.engine.close_link(link, self.now, undelivered=False)
@@ -274,15 +261,15 @@ def _try(exchange: Exchange, rng: Random, tally: Finds, *, again: bool = False) 
     state = rng.getstate()
     signal.setitimer(signal.ITIMER_PROF, _HANGS_AFTER_S + size * _PER_BYTE_S)
     try:
-        whole, cut = Stage(exchange).play(), Stage(exchange).play(Random(rng.random()))
+        whole, cut = World(exchange).play(), World(exchange).play(Random(rng.random()))
         alone = len({step.link for step in exchange}) == 1
         # Some read several messages before others hear of the first: then it matters to a worker of
         # another protocol, which asks for its next job as soon as it hears of one.
         mixed = len({step.protocol for step in exchange}) > 1
-        slow = Stage(exchange, _UNSHARED if alone else _SHARED)
+        slow = World(exchange, _UNSHARED if alone else _SHARED)
         slow.play(Random(rng.random()), slowly=True)
-        for stage in (whole, cut, slow):
-            stage.check()
+        for world in (whole, cut, slow):
+            world.check()
         if alone and whole.answers() == cut.answers():
             # Nobody else can act in between: however slowly it comes, it is the same.
             cut = slow
@@ -296,14 +283,12 @@ def _try(exchange: Exchange, rng: Random, tally: Finds, *, again: bool = False) 
     except Unhandled as unhandled:
         tally.keep("unhandled", _where(unhandled.__cause__ or unhandled), exchange)
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        is_crash = "franca" in Path(frame.filename).parts
+        is_crash = "franca" in Path(traceback.extract_tb(error.__traceback__)[-1].filename).parts
         tally.keep("crashes" if is_crash else "unsound", _where(error), exchange)
     else:
         for name in whole.closed & cut.closed:
             _forgive(said[name], said_cut[name])
-        differs = said != said_cut or whole.closed != cut.closed
-        if differs and not mixed:
+        if not mixed and (said != said_cut or whole.closed != cut.closed):
             what = f"cut otherwise, heard otherwise: {_unlike(said, said_cut)}"
             tally.keep("differ", what, exchange)
             return None

@@ -39,8 +39,7 @@ class Herd:
         self.port = port
         self.due_at = 0.0
         self.stopping = False
-        self.reconnects = 0
-        self.early = 0
+        self.reconnects = self.early = 0
         self.first_at = 0.0
         self.errors: Counter[bytes] = Counter()
         self.jids: Counter[bytes] = Counter()
@@ -154,8 +153,7 @@ def _push(client: Faktory, count: int, queue: str, due_at: float) -> None:
     at = datetime.datetime.fromtimestamp(due_at, datetime.UTC).isoformat()
     for start in range(0, count, _BATCH):
         numbers = range(start, min(start + _BATCH, count))
-        jobs = [job(f"{queue}-{n:07}", n, queue=queue, at=at) for n in numbers]
-        refused = client.push_many(jobs)
+        refused = client.push_many(job(f"{queue}-{n:07}", n, queue=queue, at=at) for n in numbers)
         assert not refused, refused
 
 

@@ -185,8 +185,7 @@ class _Judge:
                 continue
             # Who runs another protocol's volatile job need not be told that its time is over.
             crossed = story.volatile and any(p.proto != ack.proto for p in story.pushes[:1])
-            told = rules_of(ack.proto).ack_tells and not crossed
-            if told or self._held(run, ack):
+            if (rules_of(ack.proto).ack_tells and not crossed) or self._held(run, ack):
                 settled[id(run)] = min(settled.get(id(run), NEVER), ack.t1)
         return settled
 
@@ -242,8 +241,7 @@ class _Judge:
         if self._has_stale_report(before, run.t1):
             return "stale_effect", f"{gap}, following an earlier holder's report"
         acks = [end for end in self.story.ends if end.op == "ack" and end.holder == before.holder]
-        reported = any(before.t0 <= ack.t0 < run.t1 for ack in acks)
-        if reported or self._over(before) == NEVER:
+        if any(before.t0 <= ack.t0 < run.t1 for ack in acks) or self._over(before) == NEVER:
             return "unexplained_dup", f"{gap}, no expiry, failure, close or restart"
         return "two_leases", f"{gap}, the lease before it cannot have ended"
 

@@ -117,8 +117,7 @@ class JobHistory:
     @property
     def sole_push(self) -> Event | None:
         """The accepted push, when it is the only one of this jid."""
-        only = len(self.pushes) == 1 and self.pushes[0].out == "ok"
-        return self.pushes[0] if only else None
+        return self.pushes[0] if [push.out for push in self.pushes] == ["ok"] else None
 
     def last_delivery_to(self, holder: str, moment: float) -> Event | None:
         """The run that a report made by `holder` at `moment` speaks of."""

@@ -61,9 +61,8 @@ def _event(words: list[str], protocol: str) -> Event:
 
 
 def _read() -> list[Planted]:
-    text = Path(__file__).with_suffix(".txt").read_text()
     found: list[Planted] = []
-    for record in text.strip().split("\n\n")[1:]:
+    for record in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")[1:]:
         head, _, events = record.partition("\n")
         kind, _, name = head.partition(": ")
         rules = Rules(volatile_overtakes=kind.startswith("long "))
@@ -85,7 +84,6 @@ def run(options: Options) -> Result:
             complaints.append(f"{kind} ({name}): found {broken}")
             alarms += kind == "clean"
             missed |= {kind} - {"clean"}
-    known = len(CLASSES) - len(missed)
-    figures = f"classes={known}/{len(CLASSES)} false_alarms={alarms}"
+    figures = f"classes={len(CLASSES) - len(missed)}/{len(CLASSES)} false_alarms={alarms}"
     figures += f" planted={len(FAULTY)} clean={len(CLEAN)}"
     return Result(not missed and not alarms, figures, complaints)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 from tests.prove import hostile
 from tests.prove.harness import Options, Result, Tally, limits
 from tests.prove.hostile import CLOSED, EITHER, FRAME_BYTES, REFUSED, Case, Heavy, Hostility
-from tests.prove.hostile.raw import Raw
+from tests.prove.hostile.raw import PATIENCE_S, Raw
 from tests.prove.observe import Memory, errors_logged
 from tests.prove.witness import Witness
 from tests.support.faktory import Faktory
@@ -26,36 +26,36 @@ _WORST_MAX_MS = 1_000.0
 _WARM = 300
 _CASES_SHORT = 300  # of each protocol but one; each run draws others
 _STRANGERS = 4
-_SILENT_MS = 2_000
+_SILENT_S = 2
 """As long as half a message may wait for its other half."""
 _AT_ONCE_S = 1.0
 """By then whoever is hung up on at once has noticed."""
 _CHUNK, _ENDLESS_CHUNKS = 1 << 20, 32
 _NEVER = b"what no server says"
 _LIMITS = limits(frame_bytes_max=FRAME_BYTES, body_bytes_max=FRAME_BYTES // 2)
-_LIMITS |= limits(handshake_ms=_SILENT_MS, frame_ms=_SILENT_MS)
+_LIMITS |= limits(handshake_ms=1_000 * _SILENT_S, frame_ms=1_000 * _SILENT_S)
 
 
 def _play(hostility: Hostility, port: int, case: Case) -> str:
     """Send a case on a connection of its own; what was wrong with the answer, or nothing."""
     may_wait = hostility.halves_wait and case.outcome == EITHER
-    with Raw(port, 0.5 if may_wait else 10.0) as peer:
+    with Raw(port, timeout=0.5 if may_wait else 10.0) as peer:
         began = time.monotonic()
         closed = False
         try:
             if case.known:
-                peer.send(hostility.hello)
-            peer.send(case.data)
+                peer.send_bytes(hostility.hello)
+            peer.send_bytes(case.data)
             if case.known or case.outcome == EITHER:
-                peer.send(hostility.last)
+                peer.send_bytes(hostility.last)
             peer.read_until(hostility.answer)
         except TimeoutError:
-            return "" if may_wait else f"no answer, only {bytes(peer.heard[:124])!r}"
+            return "" if may_wait else f"no answer, only {bytes(peer.unread[:124])!r}"
         except ConnectionError:
             closed = True
         is_late = time.monotonic() - began > _AT_ONCE_S
     try:
-        answers = list(hostility.said(bytes(peer.heard).removesuffix(hostility.answer)))
+        answers = list(hostility.said(bytes(peer.unread).removesuffix(hostility.answer)))
     except ValueError as error:
         return str(error)
     if case.outcome == CLOSED and (is_late or not closed):
@@ -82,7 +82,7 @@ def _judged(hostility: Hostility, case: Case, answers: list[bytes], *, closed: b
 def _play_heavy(hostility: Hostility, port: int, heavy: Heavy) -> str:
     """Send it as a known client, read all answers meanwhile; what was wrong with them, or nothing."""
     answered = threading.Event()
-    with Raw(port) as peer:
+    with Raw(port, timeout=PATIENCE_S) as peer:
 
         def read_on() -> None:
             with suppress(OSError):
@@ -97,10 +97,10 @@ def _play_heavy(hostility: Hostility, port: int, heavy: Heavy) -> str:
     if heavy.closes:
         return "not hung up on" if answered.is_set() else ""
     if not answered.is_set():
-        return f"no answer to the last, only {bytes(peer.heard[-60:])!r}"
+        return f"no answer to the last, only {bytes(peer.unread[-60:])!r}"
     if hostility.counts:
         # Counted one by one: together they may be gigabytes.
-        answers = sum(1 for _ in hostility.said(bytes(peer.heard))) - hostility.greetings - 1
+        answers = sum(1 for _ in hostility.said(bytes(peer.unread))) - hostility.greetings - 1
         wanted = sum(times for _, times in heavy.messages)
         return "" if answers == wanted else f"{answers} answers to {wanted} messages"
     return ""
@@ -108,7 +108,7 @@ def _play_heavy(hostility: Hostility, port: int, heavy: Heavy) -> str:
 
 def _endless(hostility: Hostility, port: int, *, known: bool) -> Raw:
     """Say more and more until the server has had enough; left open."""
-    peer = Raw(port)
+    peer = Raw(port, timeout=PATIENCE_S)
     peer.pour([hostility.rows("endless")[known], *[b"x" * _CHUNK] * _ENDLESS_CHUNKS])
     return peer
 
@@ -129,9 +129,9 @@ class Trial:
         cases = hostility.shuffled_cases(self.options.seed)[: _CASES_SHORT if short else None]
         for case in cases[:_WARM]:
             _play(hostility, port, case)
-        silent = {half: Raw(port, _SILENT_MS / 1_000 + 4.0) for half in hostility.rows("silences")}
+        silent = {half: Raw(port, timeout=_SILENT_S + 4) for half in hostility.rows("silences")}
         for half, peer in silent.items():
-            peer.send(half)
+            peer.send_bytes(half)
         with Memory(self.server) as memory, ExitStack() as open_still:
             for case in cases:
                 self._note(f"{protocol}, {case}", _play(hostility, port, case))

@@ -21,7 +21,8 @@ import msgspec
 
 from tests.prove import actors
 from tests.prove.events import Event
-from tests.support import peer as said
+from tests.prove.harness import until
+from tests.support import peer as answers
 from tests.support.faktory import Faktory
 from tests.support.peer import Answer, Grant, Offer, Wired
 
@@ -101,15 +102,13 @@ class Load:
     def drain(self, timeout: float) -> bool:
         """Push no more, and consume until the server says that it has nothing left."""
         self.draining.set()
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+
+        def is_empty() -> bool:
             with suppress(*BROKEN), Faktory(self.plan.ports["faktory"]).hello() as client:
-                while time.monotonic() < deadline:
-                    if left_in(client.info()) == 0:
-                        return True
-                    time.sleep(0.2)
-            time.sleep(KNOCK_S)
-        return False
+                return left_in(client.info()) == 0
+            return False
+
+        return until(is_empty, timeout, 0.2)
 
     @property
     def actors(self) -> list[Actor]:
@@ -136,9 +135,8 @@ class Load:
 def left_in(info: dict[str, Any]) -> int:
     """How many jobs a server's INFO says are waiting, scheduled, to be retried or running."""
     facts = info["faktory"]
-    tasks = facts["tasks"]
-    sizes: list[int] = [tasks[name]["size"] for name in ("Scheduled", "Retries", "Busy")]
-    return sum(sizes, sum(facts["queues"].values(), 0))
+    sizes = [facts["tasks"][name]["size"] for name in ("Scheduled", "Retries", "Busy")]
+    return sum([*sizes, *facts["queues"].values()])
 
 
 class Actor(actors.Actor):
@@ -217,8 +215,7 @@ class Producer(Actor, actors.Submitter):
 
     def __init__(self, load: Load, protocol: str, number: int, rng: Random) -> None:
         super().__init__(load, protocol, f"p{number}", rng)
-        ways = self.behaviour.ways
-        self._way, self.variant = ways[number % len(ways)]
+        self._way, self.variant = self.behaviour.ways[number % len(self.behaviour.ways)]
 
     def who(self) -> dict[str, Any]:
         lasting = self.peer if self.peer_type.lasts and self._lives else None
@@ -245,8 +242,7 @@ class Producer(Actor, actors.Submitter):
         offers = [self._next() for _ in range(self.rng.choice(counts[self._way]))]
         for offer in offers:
             self.begin_push(offer)
-        submit = self.peer.submit_batch if self._way == "batch" else self.peer.submit
-        submit(*offers)
+        (self.peer.submit_batch if self._way == "batch" else self.peer.submit)(*offers)
         while self._pushes:
             self.hear()
 
@@ -302,8 +298,7 @@ class Consumer(Actor, actors.Runner):
     def __init__(self, load: Load, protocol: str, number: int, rng: Random) -> None:
         super().__init__(load, protocol, f"c{number}", rng)
         self.worker = f"worker-c{number}" if self.behaviour.named else ""
-        consumers = self.behaviour.consumers
-        self.variant = consumers[number % len(consumers)]
+        self.variant = self.behaviour.consumers[number % len(self.behaviour.consumers)]
         self.queue = load.plan.queue
         self._held: list[tuple[Grant, Event]] = []
         self.begin_anew()
@@ -372,14 +367,14 @@ class Consumer(Actor, actors.Runner):
 
     def on(self, answer: Answer) -> None:
         match answer:
-            case said.Granted(grant):
+            case answers.Granted(grant):
                 self.given(grant, self._asking.popleft())
-            case said.Nothing(out):
+            case answers.Nothing(out):
                 self._is_idle = True
                 self.end(self._asking.popleft(), out)
-            case said.Woken():
+            case answers.Woken():
                 self._is_resting = False
-            case said.Done(Grant() as grant, out):
+            case answers.Done(Grant() as grant, out):
                 self.done += out == "ok"
                 self.end(self._reporting.pop(grant), out)
             case _:

@@ -381,9 +381,7 @@ tweak("quick-time", "protocols.faktory.jobs:RESERVE_S_MIN", by)(1)
 
 
 # Where it is used, not where it is defined: the name is already bound there.
-@tweak("quick-time", "core.lifecycle:delay_ms", by)
-def _soon(policy: object, failures: int, rng: Random) -> int:
-    return 200 + rng.randrange(800)
+tweak("quick-time", "core.lifecycle:delay_ms", by)(lambda policy, n, rng: 200 + rng.randrange(800))
 
 
 @tweak("few-files", "resource:setrlimit")

@@ -10,7 +10,6 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 
 from franca.control.client import CannotConnect, Declined, TimedOut
 from tests.prove.crowd import HOARD, Crowd, Figures, Order
@@ -57,8 +56,7 @@ class Trial:
         self.verdict = Verdict()
         self.hurt: list[str] = []
         self.hangs: list[str] = []
-        self.unhandled = 0
-        self.rss_max_mb = 0
+        self.unhandled = self.rss_max_mb = 0
         self.drained = False
 
     def bother(self, seconds: int) -> None:
@@ -127,12 +125,10 @@ class Trial:
         if not self.server.running:
             self.hurt.append(f"the server ended: {self.server.log_tail()[-600:]}")
             return
-        memory = Path(f"/proc/{self.server.process.pid}/status").read_text()
-        self.rss_max_mb = int(memory.partition("VmHWM:")[2].split()[0]) // 1024
+        self.rss_max_mb = self.server.rss_kib("VmHWM") // 1024
         self.hurt += [line for line in self.server.log_lines() if "peer-failed" in line][:3]
         try:
-            status = ask(self.server, "server.status", timeout_s=_WAIT_MAX_S)
-            self.unhandled = status["unhandled"]
+            self.unhandled = ask(self.server, "server.status", timeout_s=_WAIT_MAX_S)["unhandled"]
         except _UNANSWERED as error:
             self.hurt.append(f"the operator heard {error!r}")
 

@@ -67,8 +67,7 @@ def _serve_a_load(server: Server, rng: Random, pushes: int) -> list[Dialogue]:
 
 def run(options: Options) -> Result:
     rng, recorded = options.rng, options.home / "trace"
-    env = options.disk(trace=recorded)
-    server = options.server("data", "small-log", env=env, speaks=PROTOCOLS)
+    server = options.server("data", "small-log", env=options.disk(trace=recorded), speaks=PROTOCOLS)
     dialogues = _serve_a_load(server, rng, options.number("pushes", 3_000, short=900))
     records = read_trace(recorded)
     jobs = fates(records, dialogues)

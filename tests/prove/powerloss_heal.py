@@ -33,8 +33,7 @@ def run(options: Options) -> Result:
         second = point.home / "second"
         with options.server(point.data, env=options.disk(point.data, trace=second)) as server:
             server.terminate()
-        disk = Disk.holding(before)
-        crashed = crash_states(read_trace(second), states, rng, disk)
+        crashed = crash_states(read_trace(second), states, rng, Disk.holding(before))
         tally.judge(crashed, jobs, serve_every=states // 2)
     held = tally.ok and healed == falls
     figures = f"{tally} falls={falls} healed={healed} jobs={jobs_seen}"

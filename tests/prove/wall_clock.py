@@ -27,8 +27,7 @@ class WallClock:
         path.write_bytes(_BOTH.pack(0, 0))
         self._path = path
         self._shared = _open(path)
-        self.wall_ahead_s = 0.0
-        self._passed_s = 0.0
+        self.wall_ahead_s = self._passed_s = 0.0
 
     @property
     def environment(self) -> dict[str, str]:

@@ -80,9 +80,8 @@ class WorkerProcesses(SideProcess):
 
     def start(self, protocol: str) -> WorkerProcess:
         self._started += 1
-        diary = str(self._home / f"{self._started}.diary")
         plan = msgspec.structs.replace(self._plan, seed=self._rng.getrandbits(32))
-        order = Order(protocol, self._started, diary, plan)
+        order = Order(protocol, self._started, str(self._home / f"{self._started}.diary"), plan)
         return WorkerProcess(int(self.ask(msgspec.json.encode(order).decode())), order)
 
 

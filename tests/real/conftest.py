@@ -8,8 +8,8 @@ import pytest
 import trustme
 
 from franca.node.settings import LISTENERS
-from tests.real.emq import Broker, Client, EmqStage
-from tests.real.kit import Stage
+from tests.real.emq import Broker, Client, EmqPeers
+from tests.real.kit import Peers
 from tests.support.server import Server
 from tests.support.shared import emptied
 
@@ -21,8 +21,8 @@ def stack() -> Iterator[ExitStack]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, stack: ExitStack) -> Stage:
-    return Stage(tmp_path, stack)
+def peers(tmp_path: Path, stack: ExitStack) -> Peers:
+    return Peers(tmp_path, stack)
 
 
 @pytest.fixture(scope="session")
@@ -40,17 +40,17 @@ def server(request: pytest.FixtureRequest, shared_server: Server) -> Iterator[Se
 
 
 @pytest.fixture
-def emq(tmp_path: Path, stack: ExitStack) -> EmqStage:
-    return EmqStage(tmp_path, stack)
+def emq(tmp_path: Path, stack: ExitStack) -> EmqPeers:
+    return EmqPeers(tmp_path, stack)
 
 
 @pytest.fixture
-def broker(emq: EmqStage) -> Broker:
+def broker(emq: EmqPeers) -> Broker:
     return emq.broker()
 
 
 @pytest.fixture
-def client(emq: EmqStage, broker: Broker) -> Client:
+def client(emq: EmqPeers, broker: Broker) -> Client:
     return emq.client(broker)
 
 

@@ -1,4 +1,4 @@
-"""A stage for the real `eventmq` 0.3.13: its client, job manager, scheduler, shell and subscriber.
+"""A peers for the real `eventmq` 0.3.13: its client, job manager, scheduler, shell and subscriber.
 
 The package pins libraries that no longer build; it is installed without them, beside today's ones,
 into a folder of its own, and run unchanged. With `FRANCA_TEST_EMQ_ROUTER=1` the same tests run
@@ -150,7 +150,7 @@ class Manager(Program):
         return list(iter(lambda: self.said("ran")["args"], [last]))
 
 
-class EmqStage(Programs):
+class EmqPeers(Programs):
     """Brokers and peers of the package."""
 
     def broker(self, *args: str) -> Broker:

@@ -249,10 +249,10 @@ def url(port: int, password: str = "", scheme: str = "tcp") -> str:
     return f"{scheme}://{secret}{HOST}:{port}"
 
 
-def counts(port: int, password: str | None = None) -> dict[str, int]:
+def counts(port: int) -> dict[str, int]:
     """What a witness reads in INFO: the sets, the totals, `workers`, and each queue's length."""
     with Faktory(port) as witness:
-        facts = witness.hello(password=password).info()["faktory"]
+        facts = witness.hello().info()["faktory"]
     found: dict[str, int] = {f"queue {name}": size for name, size in facts["queues"].items()}
     found |= {name: facts[name] for name in ("total_processed", "total_failures")}
     found |= facts["sets"] | {"workers": facts["tasks"]["Workers"]["size"]}
@@ -283,21 +283,18 @@ class Worker(Program):
 
     def ran(self, count: int) -> dict[str, Any]:
         """The arguments of the next jobs it runs, by jid."""
-        told = [self.said("ran") for _ in range(count)]
-        return {each["jid"]: each["args"] for each in told}
+        return {each["jid"]: each["args"] for each in (self.said("ran") for _ in range(count))}
 
 
-class Stage(Programs):
+class Peers(Programs):
     """Servers, and peers of the Faktory libraries."""
 
     def server(
         self, *, password: str = "", args: Sequence[str] = (), env: Mapping[str, str] | None = None
     ) -> Server:
         """A server of its own data directory and port, started."""
-        environment = {"FAKTORY_PASSWORD": password, **(env or {})}
-        return self._stack.enter_context(
-            Server(self.path("data"), extra_args=args, env=environment)
-        )
+        variables = {"FAKTORY_PASSWORD": password, **(env or {})}
+        return self._stack.enter_context(Server(self.path("data"), extra_args=args, env=variables))
 
     def worker(self, kind: str, address: str, wid: str = "worker-1", **spec: object) -> Worker:
         """A worker of that library, connected, and running unless told to `hold`."""

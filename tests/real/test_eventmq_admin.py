@@ -1,14 +1,14 @@
 """What an admin sees and does with the real `emq-cli`."""
 
-from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqPeers, Franca, not_the_original
 
 
 def test_the_shell_shows_workers_queues_and_schedulers(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     emq.job_manager(broker, [(10, "default"), (5, "email")], jobs=2)
     if not ORIGINAL:
-        emq.scheduler(broker)  # the original's stage has one already
+        emq.scheduler(broker)  # the original's peers has one already
     client.until_slots(2)
     client.until_schedulers(1)
 
@@ -32,7 +32,7 @@ def test_the_shell_shows_workers_queues_and_schedulers(
 
 
 def test_of_three_requests_to_two_slots_two_are_answered_and_counted(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker, jobs=2)
     client.until_slots(2)
@@ -63,7 +63,7 @@ def test_of_three_requests_to_two_slots_two_are_answered_and_counted(
 
 @not_the_original
 def test_the_shell_shuts_the_server_down_and_what_waits_is_kept(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     assert isinstance(broker, Franca)
     client.defer("echo", "kept")

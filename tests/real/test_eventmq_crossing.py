@@ -1,13 +1,13 @@
 """Jobs that are submitted in one protocol and run by the real workers of another."""
 
-from tests.real.emq import JOBS, Broker, Client, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, Broker, Client, EmqPeers, Franca, not_the_original
 from tests.real.kit import until_counts
 from tests.support.faktory import Faktory
 
 pytestmark = not_the_original
 
 
-def test_a_job_manager_runs_what_a_faktory_client_pushed(emq: EmqStage, broker: Broker) -> None:
+def test_a_job_manager_runs_what_a_faktory_client_pushed(emq: EmqPeers, broker: Broker) -> None:
     assert isinstance(broker, Franca)
     port = broker.port
     manager = emq.job_manager(broker)

@@ -4,7 +4,7 @@ import hashlib
 import json
 import signal
 
-from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, ORIGINAL, Broker, Client, EmqPeers, Franca, not_the_original
 from tests.real.kit import counts
 from tests.support.shared import eventually
 
@@ -12,7 +12,7 @@ MANY = 100
 
 
 def test_a_deferred_job_is_run_by_a_process_of_the_job_manager(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker, jobs=2)
     client.until_slots(2)
@@ -35,7 +35,7 @@ def test_a_deferred_job_is_run_by_a_process_of_the_job_manager(
 
 
 def test_a_job_goes_to_who_serves_its_queue_and_to_the_heavier_of_two(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     first = emq.job_manager(broker, [(10, "default")])
     second = emq.job_manager(broker, [(20, "email"), (5, "default")])
@@ -55,7 +55,7 @@ def test_a_job_goes_to_who_serves_its_queue_and_to_the_heavier_of_two(
 
 
 def test_jobs_wait_for_a_worker_and_their_client_is_answered_when_one_comes(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     names = [client.defer("echo", n) for n in range(3)]
     client.until_waiting(default=3)
@@ -73,7 +73,7 @@ def test_jobs_wait_for_a_worker_and_their_client_is_answered_when_one_comes(
 
 @not_the_original
 def test_a_result_larger_than_any_message_costs_no_second_run(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker)
     client.until_slots(1)
@@ -87,7 +87,7 @@ def test_a_result_larger_than_any_message_costs_no_second_run(
 
 @not_the_original
 def test_a_client_that_wants_a_result_hears_it_after_the_word_it_knows(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     emq.job_manager(broker)
     for job, args, result in (
@@ -101,7 +101,7 @@ def test_a_client_that_wants_a_result_hears_it_after_the_word_it_knows(
         assert (done[0], json.loads(done[2]), done[3:]) == ("REPLY", result, [name])
 
 
-def test_every_one_of_many_jobs_runs_once(emq: EmqStage, broker: Broker, client: Client) -> None:
+def test_every_one_of_many_jobs_runs_once(emq: EmqPeers, broker: Broker, client: Client) -> None:
     managers = [emq.job_manager(broker, jobs=2) for _ in range(2)]
     client.do("defer_many", func=f"{JOBS}.echo", arguments=[[n] for n in range(0, MANY, 2)])
     client.do("delay_many", arguments=[[n] for n in range(1, MANY, 2)])
@@ -118,7 +118,7 @@ def test_every_one_of_many_jobs_runs_once(emq: EmqStage, broker: Broker, client:
     assert [m.has_said() for m in managers] == [[], []]
 
 
-def test_what_a_job_raises_is_its_result(emq: EmqStage, broker: Broker, client: Client) -> None:
+def test_what_a_job_raises_is_its_result(emq: EmqPeers, broker: Broker, client: Client) -> None:
     manager = emq.job_manager(broker)
     client.defer("boom", "first", retry_count=3, reply_requested=True)
     client.defer("echo", "last")
@@ -126,7 +126,7 @@ def test_what_a_job_raises_is_its_result(emq: EmqStage, broker: Broker, client: 
 
 
 def test_a_job_is_tried_again_after_its_timeout_as_often_as_was_asked(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker, jobs=6)
     never, go = str(emq.folder / "never"), emq.folder / "go"
@@ -149,7 +149,7 @@ def test_a_job_is_tried_again_after_its_timeout_as_often_as_was_asked(
 
 @not_the_original
 def test_the_job_of_a_killed_job_manager_is_run_by_another(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     first = emq.job_manager(broker, [(10, "default")])
     go = emq.folder / "go"
@@ -168,7 +168,7 @@ def test_the_job_of_a_killed_job_manager_is_run_by_another(
 
 @not_the_original
 def test_a_job_manager_whose_processes_hold_its_connection_is_missed_too(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     """They inherit its socket, so that nothing is closed when only the manager itself is killed."""
     first = emq.job_manager(broker)
@@ -185,7 +185,7 @@ def test_a_job_manager_whose_processes_hold_its_connection_is_missed_too(
 
 
 def test_a_job_manager_that_is_told_to_stop_finishes_its_job(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     first = emq.job_manager(broker)
     go = emq.folder / "go"

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 
-from tests.real.emq import JOBS, Broker, Client, EmqStage, not_the_original
+from tests.real.emq import JOBS, Broker, Client, EmqPeers, not_the_original
 from tests.real.relay import SERVER, Relay, Side, Tape
 from tests.support.server import HOST
 
@@ -13,7 +13,7 @@ HELD_S = 4.0
 
 
 def test_without_a_heartbeat_no_process_is_started_and_nothing_is_run(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     with Holding(int(broker.addresses["workers"].rpartition(":")[2])) as between:
         manager = emq.job_manager(f"tcp://{HOST}:{between.port}")
@@ -32,7 +32,7 @@ def test_without_a_heartbeat_no_process_is_started_and_nothing_is_run(
 
 @not_the_original
 def test_a_peer_without_a_name_of_its_own_is_served(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     """The original dies of the five bytes that libzmq gives to such a peer."""
     manager = emq.job_manager(broker)
@@ -46,7 +46,7 @@ def test_a_peer_without_a_name_of_its_own_is_served(
 
 
 @not_the_original
-def test_peers_may_meet_the_server_in_a_file_instead_of_a_port(emq: EmqStage) -> None:
+def test_peers_may_meet_the_server_in_a_file_instead_of_a_port(emq: EmqPeers) -> None:
     address = f"ipc://{emq.folder}/eventmq"
     broker = emq.broker("--eventmq", address)
     broker.addresses |= dict.fromkeys(("requests", "workers", "admin"), address)

@@ -4,7 +4,7 @@ import ast
 import json
 import threading
 
-from tests.real.emq import Broker, Client, EmqStage
+from tests.real.emq import Broker, Client, EmqPeers
 
 PREFIXES = ("", "news", "news.sport", "weather")
 SUBSCRIBERS = 100
@@ -29,7 +29,7 @@ def test_what_is_published_reaches_every_subscriber_whose_prefix_matches(client:
 
 
 def test_the_subscriber_of_the_package_hears_each_of_its_hundred_topics(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     subscriber = emq.program("eventmq_subscriber", broker.addresses["subscribe"])
     over = threading.Event()

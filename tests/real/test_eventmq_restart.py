@@ -3,7 +3,7 @@
 import signal
 import time
 
-from tests.real.emq import JOBS, NOTICES_SOON, Broker, Client, EmqStage, Franca, not_the_original
+from tests.real.emq import JOBS, NOTICES_SOON, Broker, Client, EmqPeers, Franca, not_the_original
 
 BUFFERED = 50
 BACK_WITHIN_S = 10.0
@@ -12,7 +12,7 @@ BACK_WITHIN_S = 10.0
 
 @not_the_original
 def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     client.do("defer_many", func=f"{JOBS}.echo", arguments=[[n] for n in range(BUFFERED)])
     client.until_waiting(default=BUFFERED)
@@ -30,7 +30,7 @@ def test_jobs_that_waited_when_the_server_was_killed_are_run_once_each(
 
 @not_the_original
 def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
     go = emq.folder / "go"
@@ -53,7 +53,7 @@ def test_a_job_manager_comes_back_and_what_ran_meanwhile_counts(
 
 @not_the_original
 def test_a_graceful_stop_waits_for_what_runs_and_keeps_what_waits(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     assert isinstance(broker, Franca)
     manager = emq.job_manager(broker, settings=NOTICES_SOON)

@@ -10,7 +10,7 @@ from tests.real.emq import (
     ORIGINAL,
     Broker,
     Client,
-    EmqStage,
+    EmqPeers,
     Manager,
     not_the_original,
 )
@@ -34,7 +34,7 @@ def ran_at(manager: Manager, *args: object) -> float:
 
 
 def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker, [(10, "email")])
     client.until_slots(1)
@@ -52,7 +52,7 @@ def test_a_job_runs_at_once_and_then_every_interval_until_it_is_unscheduled(
 
 
 def test_a_schedule_may_begin_later_and_end_after_so_many_runs(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker, jobs=2)
     client.until_slots(2)
@@ -71,7 +71,7 @@ def test_a_schedule_may_begin_later_and_end_after_so_many_runs(
 
 
 def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker)
     client.until_slots(1)
@@ -84,7 +84,7 @@ def test_the_same_call_scheduled_again_takes_the_place_of_the_first(
 
 
 def test_a_job_runs_by_cron_until_it_is_unscheduled(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     # The original forgets the queue of what runs by cron.
     manager = emq.job_manager(broker, [(10, "default" if ORIGINAL else "email")])
@@ -104,7 +104,7 @@ def test_a_job_runs_by_cron_until_it_is_unscheduled(
 
 
 def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker)
     client.until_slots(1)
@@ -123,7 +123,7 @@ def test_a_scheduler_of_the_package_may_join_and_nothing_runs_twice(
 
 @not_the_original
 def test_schedules_outlive_a_kill_and_no_run_is_lost_or_doubled(
-    emq: EmqStage, broker: Broker, client: Client
+    emq: EmqPeers, broker: Broker, client: Client
 ) -> None:
     manager = emq.job_manager(broker, settings=NOTICES_SOON)
     client.until_slots(1)

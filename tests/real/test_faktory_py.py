@@ -4,7 +4,7 @@ import faktory
 import pytest
 from faktory.exceptions import FaktoryAuthenticationError
 
-from tests.real.kit import Stage, counts, take, until_counts, url
+from tests.real.kit import Peers, counts, take, until_counts, url
 from tests.support.server import Server
 
 PASSWORD = "sesame-123"
@@ -47,15 +47,15 @@ def test_a_client_connects_by_itself_for_one_job(server: Server) -> None:
 
 
 @pytest.mark.parametrize("password", ["guess", ""])
-def test_a_wrong_password_and_none_are_turned_away(stage: Stage, password: str) -> None:
-    server = stage.server(password=PASSWORD)
+def test_a_wrong_password_and_none_are_turned_away(peers: Peers, password: str) -> None:
+    server = peers.server(password=PASSWORD)
     with pytest.raises(FaktoryAuthenticationError, match="wrong password"):
         faktory.get_client(url(server.port, password)).connect()
 
 
-def test_an_operator_may_refuse_a_password_that_is_hashed_once(stage: Stage) -> None:
+def test_an_operator_may_refuse_a_password_that_is_hashed_once(peers: Peers) -> None:
     off = {"FRANCA_FAKTORY__ALLOW_V1_PASSWORDS": "false"}
-    server = stage.server(password=PASSWORD, env=off)
+    server = peers.server(password=PASSWORD, env=off)
     with pytest.raises(FaktoryAuthenticationError):
         faktory.get_client(url(server.port, PASSWORD)).connect()
 
@@ -65,9 +65,9 @@ def test_an_operator_may_refuse_a_password_that_is_hashed_once(stage: Stage) -> 
 
 @pytest.mark.parametrize("forks", [False, True], ids=["threads", "processes"])
 def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(
-    stage: Stage, forks: bool, server: Server
+    peers: Peers, forks: bool, server: Server
 ) -> None:
-    worker = stage.worker("faktory", url(server.port), forks=forks)
+    worker = peers.worker("faktory", url(server.port), forks=forks)
     with faktory.connection(url(server.port)) as client:
         client.queue("echo", args=["well"], jid="job-well")
         client.queue("boom", args=["bad"], jid="job-boom")
@@ -82,9 +82,9 @@ def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(
     until_counts(server.port, workers=0)
 
 
-def test_a_worker_that_beats_stays_known(stage: Stage, server: Server) -> None:
+def test_a_worker_that_beats_stays_known(peers: Peers, server: Server) -> None:
     """Its loop beats too late for a test; the beat itself is public."""
-    stage.worker("faktory", url(server.port), wid="beating-1", beat_s=0.2)
+    peers.worker("faktory", url(server.port), wid="beating-1", beat_s=0.2)
     until_counts(server.port, workers=1)
     with faktory.connection(url(server.port)) as client:
         # The client has no words for it, but its connection says what it is told.

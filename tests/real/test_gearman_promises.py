@@ -21,22 +21,22 @@ SOON_S = 2.0
 """Far longer than an answer takes, and not long for one that never comes."""
 
 
-Stage = Server | Gearmand
+Running = Server | Gearmand
 
 
 @pytest.fixture
-def gearmand(tmp_path: Path) -> Iterator[Stage]:
+def gearmand(tmp_path: Path) -> Iterator[Running]:
     """The original with the queue that promises most."""
     need("gearmand")
-    with Gearmand(tmp_path / "data").start() as stage:
-        with peer(stage) as client:
+    with Gearmand(tmp_path / "data").start() as server:
+        with peer(server) as client:
             version = client.line("version").split()[-1].decode()
         if not version.startswith(MEASURED):
             pytest.skip(f"these were measured on gearmand {MEASURED}, and this is {version}")
-        yield stage
+        yield server
 
 
-Scene = Callable[[Stage], None]
+Scene = Callable[[Running], None]
 SCENES: dict[str, Scene] = {}
 
 
@@ -45,8 +45,8 @@ def promise(scene: Scene) -> Scene:
     return scene
 
 
-def peer(stage: Stage) -> Gearman:
-    return Gearman(stage.ports["gearman"], timeout=SOON_S)
+def peer(server: Running) -> Gearman:
+    return Gearman(server.ports["gearman"], timeout=SOON_S)
 
 
 def grabbed(worker: Gearman) -> Work:
@@ -55,10 +55,10 @@ def grabbed(worker: Gearman) -> Work:
     return work
 
 
-def drained(stage: Stage, function: str = "f", kind: Type = Type.GRAB_JOB_ALL) -> list[Work]:
+def drained(server: Running, function: str = "f", kind: Type = Type.GRAB_JOB_ALL) -> list[Work]:
     """All jobs that are there, run one after the other."""
     found: list[Work] = []
-    with peer(stage) as worker:
+    with peer(server) as worker:
         worker.can_do(function)
         while (work := worker.grab(kind)) is not None:
             found.append(work)
@@ -71,34 +71,36 @@ def drained(stage: Stage, function: str = "f", kind: Type = Type.GRAB_JOB_ALL) -
 
 
 @promise
-def every_acknowledged_job_without_a_unique_id_survives_a_crash(stage: Stage) -> None:
-    with peer(stage) as client:
+def every_acknowledged_job_without_a_unique_id_survives_a_crash(server: Running) -> None:
+    with peer(server) as client:
         for number in range(5):
             client.submit("f", b"%d" % number)
-    stage.restart()
-    assert [work.body for work in drained(stage)] == [b"0", b"1", b"2", b"3", b"4"]
+    server.restart()
+    assert [work.body for work in drained(server)] == [b"0", b"1", b"2", b"3", b"4"]
 
 
 @promise
-def jobs_that_go_by_their_workload_survive_a_crash(stage: Stage) -> None:
-    with peer(stage) as client:
+def jobs_that_go_by_their_workload_survive_a_crash(server: Running) -> None:
+    with peer(server) as client:
         client.submit("f", b"one", b"-")
         client.submit("f", b"two", b"-")
-    stage.restart()
-    assert sorted(work.body for work in drained(stage)) == [b"one", b"two"]
+    server.restart()
+    assert sorted(work.body for work in drained(server)) == [b"one", b"two"]
 
 
 @promise
-def a_job_with_an_empty_workload_survives_a_crash_and_so_does_the_server(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_job_with_an_empty_workload_survives_a_crash_and_so_does_the_server(server: Running) -> None:
+    with peer(server) as client:
         client.submit("f", b"", b"u")
-    stage.restart()
-    assert [work.body for work in drained(stage)] == [b""]
+    server.restart()
+    assert [work.body for work in drained(server)] == [b""]
 
 
 @promise
-def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(stage: Stage) -> None:
-    with peer(stage) as client, peer(stage) as worker:
+def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(
+    server: Running,
+) -> None:
+    with peer(server) as client, peer(server) as worker:
         client.submit("f", b"done before", b"a")
         handle = client.submit("f", b"x", b"b")
         worker.can_do("f")
@@ -107,50 +109,50 @@ def a_job_that_runs_when_the_server_crashes_is_run_again_under_its_own_handle(st
         assert not worker.echo()
         assert worker.grab() is not None
         client.submit("f", b"y", b"c")  # the end of the first is on the disk by now
-    stage.restart()
-    works = drained(stage)
+    server.restart()
+    works = drained(server)
     assert [work.body for work in works] == [b"x", b"y"]
     assert works[0].handle == handle
 
 
 @promise
-def a_handle_never_means_another_job_after_a_restart(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_handle_never_means_another_job_after_a_restart(server: Running) -> None:
+    with peer(server) as client:
         old = client.submit("f", b"x", b"u")
-    drained(stage)
-    with peer(stage) as client:
+    drained(server)
+    with peer(server) as client:
         client.submit("g", b"z", b"w")  # the end of the first is on the disk by now
-    stage.restart()
-    with peer(stage) as client:
+    server.restart()
+    with peer(server) as client:
         assert client.submit("f", b"y", b"v") != old
         assert client.status(old)[:2] == [b"0", b"0"]
 
 
 @promise
-def a_reducer_survives_a_crash(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_reducer_survives_a_crash(server: Running) -> None:
+    with peer(server) as client:
         client.submit("f", b"x", b"u", Type.SUBMIT_REDUCE_JOB_BACKGROUND, b"reducer", b"")
-    stage.restart()
-    assert [work.reducer for work in drained(stage)] == [b"reducer"]
+    server.restart()
+    assert [work.reducer for work in drained(server)] == [b"reducer"]
 
 
 @promise
-def a_background_job_that_a_client_joined_and_left_is_run(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_background_job_that_a_client_joined_and_left_is_run(server: Running) -> None:
+    with peer(server) as client:
         client.submit("f", b"x", b"u")
-        with peer(stage) as other:
+        with peer(server) as other:
             other.submit("f", b"x", b"u", Type.SUBMIT_JOB)
         client.echo()
         time.sleep(0.1)  # until the server has noticed
-    assert [work.body for work in drained(stage)] == [b"x"]
+    assert [work.body for work in drained(server)] == [b"x"]
 
 
 @promise
-def a_job_of_a_function_that_was_dropped_is_not_out_of_reach(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_job_of_a_function_that_was_dropped_is_not_out_of_reach(server: Running) -> None:
+    with peer(server) as client:
         handle = client.submit("f", b"x", b"u")
         said = client.line("drop function f")
-        found = drained(stage)
+        found = drained(server)
         # Refused, or done and told so: what is known and never runs helps nobody.
         assert found or (said == b"OK\r\n" and client.status(handle)[0] == b"0")
 
@@ -159,21 +161,21 @@ def a_job_of_a_function_that_was_dropped_is_not_out_of_reach(stage: Stage) -> No
 
 
 @promise
-def a_worker_that_takes_no_more_jobs_may_finish_what_it_has(stage: Stage) -> None:
+def a_worker_that_takes_no_more_jobs_may_finish_what_it_has(server: Running) -> None:
     for goodbye in ((Type.CANT_DO, b"f"), (Type.RESET_ABILITIES,)):
-        with peer(stage) as client, peer(stage) as worker:
+        with peer(server) as client, peer(server) as worker:
             client.submit("f", b"x", bytes([goodbye[0] + 64]))
             worker.can_do("f")
             work = grabbed(worker)
             worker.say(goodbye[0], *goodbye[1:])
             worker.complete(work.handle)
             assert not worker.echo()
-        assert drained(stage) == []
+        assert drained(server) == []
 
 
 @promise
-def a_failure_after_an_exception_is_no_error(stage: Stage) -> None:
-    with peer(stage) as client, peer(stage) as worker:
+def a_failure_after_an_exception_is_no_error(server: Running) -> None:
+    with peer(server) as client, peer(server) as worker:
         client.submit("f", b"x", b"u")
         worker.can_do("f")
         work = grabbed(worker)
@@ -183,24 +185,24 @@ def a_failure_after_an_exception_is_no_error(stage: Stage) -> None:
 
 
 @promise
-def jobs_of_a_lost_worker_come_back_in_their_order_before_all_others(stage: Stage) -> None:
-    with peer(stage) as client:
+def jobs_of_a_lost_worker_come_back_in_their_order_before_all_others(server: Running) -> None:
+    with peer(server) as client:
         for number in range(4):
             client.submit("f", b"%d" % number, b"u%d" % number)
-        with peer(stage) as worker:
+        with peer(server) as worker:
             worker.can_do("f")
             assert [worker.grab() is not None for _ in range(2)] == [True, True]
         client.echo()
         time.sleep(0.1)  # until the server has noticed
-    assert [work.body for work in drained(stage)] == [b"0", b"1", b"2", b"3"]
+    assert [work.body for work in drained(server)] == [b"0", b"1", b"2", b"3"]
 
 
 # -- who sleeps is woken -------------------------------------------------------------------------
 
 
 @promise
-def who_was_woken_in_vain_is_woken_again(stage: Stage) -> None:
-    with peer(stage) as client, peer(stage) as worker, peer(stage) as quick:
+def who_was_woken_in_vain_is_woken_again(server: Running) -> None:
+    with peer(server) as client, peer(server) as worker, peer(server) as quick:
         worker.can_do("f")
         quick.can_do("f")
         worker.say(Type.PRE_SLEEP)
@@ -216,8 +218,8 @@ def who_was_woken_in_vain_is_woken_again(stage: Stage) -> None:
 
 
 @promise
-def who_learns_a_function_in_its_sleep_is_woken_for_jobs_that_wait(stage: Stage) -> None:
-    with peer(stage) as client, peer(stage) as worker:
+def who_learns_a_function_in_its_sleep_is_woken_for_jobs_that_wait(server: Running) -> None:
+    with peer(server) as client, peer(server) as worker:
         client.submit("f", b"x", b"u")
         worker.can_do("g")
         worker.say(Type.PRE_SLEEP)
@@ -226,8 +228,8 @@ def who_learns_a_function_in_its_sleep_is_woken_for_jobs_that_wait(stage: Stage)
 
 
 @promise
-def a_sleeper_is_woken_when_a_jobs_time_has_come(stage: Stage) -> None:
-    with peer(stage) as client, peer(stage) as worker:
+def a_sleeper_is_woken_when_a_jobs_time_has_come(server: Running) -> None:
+    with peer(server) as client, peer(server) as worker:
         due = b"%d" % (time.time() + 1)
         client.submit("f", b"x", b"u", Type.SUBMIT_JOB_EPOCH, due)
         worker.can_do("f")
@@ -241,8 +243,8 @@ def a_sleeper_is_woken_when_a_jobs_time_has_come(stage: Stage) -> None:
 
 
 @promise
-def a_client_that_knows_no_exceptions_hears_that_its_job_failed(stage: Stage) -> None:
-    with peer(stage) as client, peer(stage) as worker:
+def a_client_that_knows_no_exceptions_hears_that_its_job_failed(server: Running) -> None:
+    with peer(server) as client, peer(server) as worker:
         handle = client.submit("f", b"x", b"u", Type.SUBMIT_JOB)
         worker.can_do("f")
         work = grabbed(worker)
@@ -251,13 +253,13 @@ def a_client_that_knows_no_exceptions_hears_that_its_job_failed(stage: Stage) ->
 
 
 @promise
-def who_joins_a_job_that_was_abandoned_gets_its_result(stage: Stage) -> None:
-    with peer(stage) as first:
+def who_joins_a_job_that_was_abandoned_gets_its_result(server: Running) -> None:
+    with peer(server) as first:
         first.submit("f", b"x", b"u", Type.SUBMIT_JOB)
     time.sleep(0.1)  # until the server has noticed
-    with peer(stage) as client:
+    with peer(server) as client:
         handle = client.submit("f", b"x", b"u", Type.SUBMIT_JOB)
-        with peer(stage) as worker:
+        with peer(server) as worker:
             worker.can_do("f")
             work = grabbed(worker)
             worker.complete(work.handle, b"result")
@@ -265,8 +267,8 @@ def who_joins_a_job_that_was_abandoned_gets_its_result(stage: Stage) -> None:
 
 
 @promise
-def a_packet_with_too_few_arguments_swallows_nothing_behind_it(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_packet_with_too_few_arguments_swallows_nothing_behind_it(server: Running) -> None:
+    with peer(server) as client:
         client.say(Type.SUBMIT_JOB_BG, b"f")
         client.say(Type.ECHO_REQ, b"behind it")
         assert client.wait_for(Type.ECHO_RES).type is Type.ERROR
@@ -274,14 +276,14 @@ def a_packet_with_too_few_arguments_swallows_nothing_behind_it(stage: Stage) -> 
 
 
 @promise
-def a_long_handle_is_answered(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_long_handle_is_answered(server: Running) -> None:
+    with peer(server) as client:
         assert client.status(b"H:" + b"x" * 70)[:2] == [b"0", b"0"]
 
 
 @promise
-def a_moment_that_no_calendar_knows_is_answered(stage: Stage) -> None:
-    with peer(stage) as client:
+def a_moment_that_no_calendar_knows_is_answered(server: Running) -> None:
+    with peer(server) as client:
         with suppress(GearmanError):
             client.submit("f", b"x", b"u", Type.SUBMIT_JOB_EPOCH, b"9" * 30)
         client.echo()
@@ -296,6 +298,6 @@ def test_it_is_kept_here(name: str, server: Server) -> None:
 
 
 @pytest.mark.parametrize("name", list(SCENES))
-def test_it_is_broken_by_the_original(name: str, gearmand: Stage) -> None:
+def test_it_is_broken_by_the_original(name: str, gearmand: Running) -> None:
     with pytest.raises((AssertionError, OSError, ValueError, ServerFailed)):
         SCENES[name](gearmand)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.real.kit import Stage
 from tests.support.gearman import Gearman, Packet, Type
 from tests.support.server import Server
 from tests.support.tls import secured
@@ -53,14 +52,14 @@ def test_a_unix_socket(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shows_one", [True, False])
 def test_tls_and_client_certificates_where_an_authority_is_given(
-    stage: Stage, ca: trustme.CA, shows_one: bool
+    tmp_path: Path, ca: trustme.CA, shows_one: bool
 ) -> None:
     server = Server(
-        stage.folder / "tls",
+        tmp_path / "tls",
         extra_args=[
-            *secured(stage.folder, ca).flags,
+            *secured(tmp_path, ca).flags,
             "--tls-client-ca",
-            str(stage.folder / "ca.pem"),
+            str(tmp_path / "ca.pem"),
         ],
         speaks=("gearman",),
     )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import trustme
 
-from tests.real.kit import KINDS, PYTHON_KINDS, Stage, counts, until_counts, url
+from tests.real.kit import KINDS, PYTHON_KINDS, Peers, counts, until_counts, url
 from tests.support.server import Server
 from tests.support.tls import secured
 
@@ -19,22 +19,22 @@ ARGS = [1, -2.5, "ü€😀 \u2028 </script>&", None, True, {"b": [1, {"a": []}]
 
 @pytest.mark.parametrize("worker_kind", KINDS)
 def test_a_worker_runs_the_jobs_of_every_producer(
-    stage: Stage, worker_kind: str, server: Server
+    peers: Peers, worker_kind: str, server: Server
 ) -> None:
     address = url(server.port)
-    worker = stage.worker(worker_kind, address)
+    worker = peers.worker(worker_kind, address)
 
     for kind in KINDS:
-        stage.push(kind, address, f"from {kind}", "echo", kind, *ARGS)
+        peers.push(kind, address, f"from {kind}", "echo", kind, *ARGS)
         assert worker.ran(1) == {f"from {kind}": [kind, *ARGS]}, f"pushed by {kind}"
     until_counts(server.port, working=0, total_processed=len(KINDS), total_failures=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_job_for_later_waits_for_its_time(stage: Stage, kind: str, server: Server) -> None:
-    worker = stage.worker(kind, url(server.port))
+def test_a_job_for_later_waits_for_its_time(peers: Peers, kind: str, server: Server) -> None:
+    worker = peers.worker(kind, url(server.port))
     due = datetime.now(UTC) + timedelta(seconds=1.5)
-    stage.push(kind, url(server.port), "job-later", "echo", at=due.isoformat())
+    peers.push(kind, url(server.port), "job-later", "echo", at=due.isoformat())
     assert counts(server.port)["scheduled"] == 1
     worker.ran(1)
     assert datetime.now(UTC) >= due
@@ -42,31 +42,31 @@ def test_a_job_for_later_waits_for_its_time(stage: Stage, kind: str, server: Ser
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_big_job_goes_both_ways(stage: Stage, kind: str, server: Server) -> None:
-    worker = stage.worker(kind, url(server.port))
+def test_a_big_job_goes_both_ways(peers: Peers, kind: str, server: Server) -> None:
+    worker = peers.worker(kind, url(server.port))
     text = "größer " * {"pyfaktory": 60_000, "faktory": 150_000}.get(kind, 300_000)
-    stage.push(kind, url(server.port), "job-big-1", "measure", text)
+    peers.push(kind, url(server.port), "job-big-1", "measure", text)
     digest = hashlib.sha256(text.encode()).hexdigest()
     assert worker.ran(1) == {"job-big-1": [len(text), digest]}
     until_counts(server.port, working=0, total_processed=1)
 
 
 @pytest.mark.parametrize("kind", PYTHON_KINDS)
-def test_a_password_lets_producers_and_workers_in(stage: Stage, kind: str) -> None:
-    address = url(stage.server(password=PASSWORD).port, PASSWORD)
-    worker = stage.worker(kind, address)
-    stage.push(kind, address, "job-secret", "echo")
+def test_a_password_lets_producers_and_workers_in(peers: Peers, kind: str) -> None:
+    address = url(peers.server(password=PASSWORD).port, PASSWORD)
+    worker = peers.worker(kind, address)
+    peers.push(kind, address, "job-secret", "echo")
     assert list(worker.ran(1)) == ["job-secret"]
 
 
 @pytest.mark.parametrize(("kind", "password"), [("pyfaktory", PASSWORD), ("faktory", "")])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_jobs_pass_through_tls(stage: Stage, ca: trustme.CA, kind: str, password: str) -> None:
+def test_jobs_pass_through_tls(peers: Peers, ca: trustme.CA, kind: str, password: str) -> None:
     if kind == "faktory" and not hasattr(ssl, "wrap_socket"):
         pytest.skip("it needs what Python 3.12 removed")
-    server = stage.server(args=secured(stage.folder, ca).flags, password=password)
+    server = peers.server(args=secured(peers.folder, ca).flags, password=password)
     address = url(server.port, password, scheme="tcp+tls")
-    worker = stage.worker(kind, address)
+    worker = peers.worker(kind, address)
     text = "x" * 100_000  # several records
-    stage.push(kind, address, "job-hidden", "measure", text)
+    peers.push(kind, address, "job-hidden", "measure", text)
     assert worker.ran(1) == {"job-hidden": [100_000, hashlib.sha256(text.encode()).hexdigest()]}

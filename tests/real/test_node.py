@@ -8,7 +8,7 @@ import pytest
 import trustme
 
 from tests.real.fetched import NODE
-from tests.real.kit import NODE_KINDS, CallRefused, Stage, counts, take, until_counts, url
+from tests.real.kit import NODE_KINDS, CallRefused, Peers, counts, take, until_counts, url
 from tests.support.server import Server
 from tests.support.tls import secured
 
@@ -34,10 +34,10 @@ def test_the_lock_file_pins_both_libraries_and_names_no_registry() -> None:
 
 @pytest.mark.parametrize("kind", NODE_KINDS)
 def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(
-    stage: Stage, kind: str, server: Server
+    peers: Peers, kind: str, server: Server
 ) -> None:
-    worker = stage.worker(kind, url(server.port))
-    client = stage.client(kind, url(server.port))
+    worker = peers.worker(kind, url(server.port))
+    client = peers.client(kind, url(server.port))
     client.call("connect")
     client.call("push", work_unit("job-well", "echo", "größe", {"a": 1}))
     client.call("push", work_unit("job-boom", "boom", retry=0))
@@ -54,9 +54,9 @@ def test_a_worker_acknowledges_what_went_well_and_fails_the_rest(
 
 @pytest.mark.parametrize("kind", NODE_KINDS)
 def test_a_client_fetches_settles_beats_asks_and_flushes(
-    stage: Stage, kind: str, server: Server
+    peers: Peers, kind: str, server: Server
 ) -> None:
-    client = stage.client(kind, url(server.port), wid="client-1")
+    client = peers.client(kind, url(server.port), wid="client-1")
     client.call("connect")
     for jid in ("job-first", "job-second", "job-third"):
         assert client.call("push", work_unit(jid, retry=3)) == jid
@@ -84,13 +84,13 @@ def test_a_client_fetches_settles_beats_asks_and_flushes(
 
 
 @pytest.mark.parametrize("kind", NODE_KINDS)
-def test_a_password_opens_and_a_wrong_one_does_not(stage: Stage, kind: str) -> None:
-    server = stage.server(password=PASSWORD)
-    client = stage.client(kind, url(server.port), password=PASSWORD)
+def test_a_password_opens_and_a_wrong_one_does_not(peers: Peers, kind: str) -> None:
+    server = peers.server(password=PASSWORD)
+    client = peers.client(kind, url(server.port), password=PASSWORD)
     assert client.call("connect") is True
     assert client.call("push", work_unit("job-secret")) == "job-secret"
 
-    stranger = stage.client(kind, url(server.port), password="guess")
+    stranger = peers.client(kind, url(server.port), password="guess")
     with pytest.raises(CallRefused, match="Invalid password"):
         stranger.call("connect")
 
@@ -98,14 +98,14 @@ def test_a_password_opens_and_a_wrong_one_does_not(stage: Stage, kind: str) -> N
 # -- faktory-worker --------------------------------------------------------------------------------
 
 
-def test_a_password_in_the_address_may_be_escaped(stage: Stage) -> None:
-    server = stage.server(password=PASSWORD)
-    client = stage.client("faktory-worker", url(server.port, PASSWORD))
+def test_a_password_in_the_address_may_be_escaped(peers: Peers) -> None:
+    server = peers.server(password=PASSWORD)
+    client = peers.client("faktory-worker", url(server.port, PASSWORD))
     assert client.call("connect") is True
 
 
-def test_a_bulk_push_takes_the_good_and_names_the_bad(stage: Stage, server: Server) -> None:
-    client = stage.client("faktory-worker", url(server.port))
+def test_a_bulk_push_takes_the_good_and_names_the_bad(peers: Peers, server: Server) -> None:
+    client = peers.client("faktory-worker", url(server.port))
     jobs = [work_unit(f"job-{n:05}", "echo", n) for n in range(1_000)]
     assert client.call("pushBulk", jobs) == {}
     rejected = client.call("pushBulk", [work_unit("job-good"), work_unit("bad")])
@@ -114,8 +114,8 @@ def test_a_bulk_push_takes_the_good_and_names_the_bad(stage: Stage, server: Serv
     assert client.call("info")["faktory"]["queues"] == {"default": 1_001}
 
 
-def test_a_job_keeps_its_fields(stage: Stage, server: Server) -> None:
-    client = stage.client("faktory-worker", url(server.port))
+def test_a_job_keeps_its_fields(peers: Peers, server: Server) -> None:
+    client = peers.client("faktory-worker", url(server.port))
     custom = {"z": [1, {"b": None}], "a": "größe"}
     job = work_unit("job-fields", queue="mail", reserveFor=90, retry=-1, custom=custom)
     client.call("push", job | {"priority": 9})
@@ -127,8 +127,8 @@ def test_a_job_keeps_its_fields(stage: Stage, server: Server) -> None:
     }  # fmt: skip
 
 
-def test_mutations_choose_by_type_by_jid_and_by_pattern(stage: Stage, server: Server) -> None:
-    client = stage.client("faktory-worker", url(server.port))
+def test_mutations_choose_by_type_by_jid_and_by_pattern(peers: Peers, server: Server) -> None:
+    client = peers.client("faktory-worker", url(server.port))
     for kind in ("red", "blue"):
         for n in range(4):
             client.call("push", work_unit(f"job-{kind}-{n}", kind, f"arg-{n}", at=LATER))
@@ -146,8 +146,8 @@ def test_mutations_choose_by_type_by_jid_and_by_pattern(stage: Stage, server: Se
     assert (found["dead"], found["scheduled"], found["queue default"]) == (0, 0, 2)
 
 
-def test_retries_are_killed_and_requeued(stage: Stage, server: Server) -> None:
-    client = stage.client("faktory-worker", url(server.port), wid="client-1")
+def test_retries_are_killed_and_requeued(peers: Peers, server: Server) -> None:
+    client = peers.client("faktory-worker", url(server.port), wid="client-1")
     client.call("push", work_unit("job-boom", retry=3))
     client.call("fetch", "default")
     client.call("fail", "job-boom", "it broke")
@@ -160,8 +160,8 @@ def test_retries_are_killed_and_requeued(stage: Stage, server: Server) -> None:
     assert counts(server.port)["dead"] == 1
 
 
-def test_queues_are_paused_resumed_and_removed(stage: Stage, server: Server) -> None:
-    client = stage.client("faktory-worker", url(server.port))
+def test_queues_are_paused_resumed_and_removed(peers: Peers, server: Server) -> None:
+    client = peers.client("faktory-worker", url(server.port))
     client.call("push", work_unit("job-held"))
     assert client.call("queue", "PAUSE", "default") == "OK"
     assert client.call("fetch", "default") is None
@@ -173,22 +173,22 @@ def test_queues_are_paused_resumed_and_removed(stage: Stage, server: Server) -> 
         client.call("queue", "FREEZE", "default")
 
 
-def test_it_verifies_the_servers_certificate(stage: Stage, ca: trustme.CA) -> None:
-    server = stage.server(args=secured(stage.folder, ca).flags)
+def test_it_verifies_the_servers_certificate(peers: Peers, ca: trustme.CA) -> None:
+    server = peers.server(args=secured(peers.folder, ca).flags)
     trusting = {"ca": ca.cert_pem.bytes().decode()}
-    worker = stage.worker("faktory-worker", url(server.port), tlsOptions=trusting)
-    client = stage.client("faktory-worker", url(server.port), tlsOptions=trusting)
+    worker = peers.worker("faktory-worker", url(server.port), tlsOptions=trusting)
+    client = peers.client("faktory-worker", url(server.port), tlsOptions=trusting)
     client.call("push", work_unit("job-hidden"))
     assert list(worker.ran(1)) == ["job-hidden"]
 
-    doubting = stage.client("faktory-worker", url(server.port), tlsOptions={})
+    doubting = peers.client("faktory-worker", url(server.port), tlsOptions={})
     with pytest.raises(CallRefused, match="certificate"):
         doubting.call("connect")
 
 
-def test_many_jobs_at_once_are_each_run_once(stage: Stage, server: Server) -> None:
-    worker = stage.worker("faktory-worker", url(server.port), concurrency=10)
-    client = stage.client("faktory-worker", url(server.port))
+def test_many_jobs_at_once_are_each_run_once(peers: Peers, server: Server) -> None:
+    worker = peers.worker("faktory-worker", url(server.port), concurrency=10)
+    client = peers.client("faktory-worker", url(server.port))
     client.call("pushBulk", [work_unit(f"job-{n:05}", "echo", n) for n in range(300)])
     assert worker.ran(300) == {f"job-{n:05}": [n] for n in range(300)}
     until_counts(server.port, total_processed=300, total_failures=0, working=0)

@@ -8,16 +8,16 @@ from itertools import pairwise
 import pytest
 
 from tests.real.fetched import pip
-from tests.real.kit import CallRefused, Program, Stage
+from tests.real.kit import CallRefused, Peers, Program
 from tests.support.periodic import Periodic
 from tests.support.server import Server
 
 VERSIONS = ["1.0.0", "0.2.8"]
-Peers = Callable[[], Program]
+Connect = Callable[[], Program]
 
 
 @pytest.fixture(params=VERSIONS)
-def peers(request: pytest.FixtureRequest, stage: Stage, server: Server) -> Peers:
+def connect(request: pytest.FixtureRequest, peers: Peers, server: Server) -> Connect:
     """Makes peers of one version, connected."""
     is_old = request.param != "1.0.0"
     # One that is not in the environment is fetched beside it.
@@ -32,15 +32,15 @@ def peers(request: pytest.FixtureRequest, stage: Stage, server: Server) -> Peers
     ]
 
     def make() -> Program:
-        peer = stage.started(Program, *argv, json.dumps({"url": url}))
+        peer = peers.started(Program, *argv, json.dumps({"url": url}))
         assert peer.said("ready")["old"] is is_old
         return peer
 
     return make
 
 
-def test_a_job_from_client_to_worker(peers: Peers) -> None:
-    client, worker = peers(), peers()
+def test_a_job_from_client_to_worker(connect: Connect) -> None:
+    client, worker = connect(), connect()
     assert client.call("ping") is True
     assert client.call("submit", "echo", "n1", "hello") is True
     status = client.call("status")["echo"]
@@ -49,8 +49,8 @@ def test_a_job_from_client_to_worker(peers: Peers) -> None:
     assert worker.said("ran") == {"event": "ran", "name": "n1", "workload": "hello", "count": 0}
 
 
-def test_many_jobs_over_several_slots(peers: Peers) -> None:
-    client, worker = peers(), peers()
+def test_many_jobs_over_several_slots(connect: Connect) -> None:
+    client, worker = connect(), connect()
     worker.call("work", ["echo"])
     for number in range(40):
         client.call("submit", "echo", f"n{number}", str(number))
@@ -58,8 +58,8 @@ def test_many_jobs_over_several_slots(peers: Peers) -> None:
     assert ran == {f"n{number}" for number in range(40)}
 
 
-def test_running_a_job_and_hearing_its_result(peers: Peers) -> None:
-    client, worker = peers(), peers()
+def test_running_a_job_and_hearing_its_result(connect: Connect) -> None:
+    client, worker = connect(), connect()
     with pytest.raises(CallRefused, match="no worker"):
         client.call("run", "echo", "n0", "x")
     worker.call("work", ["echo", "boom"])
@@ -67,22 +67,22 @@ def test_running_a_job_and_hearing_its_result(peers: Peers) -> None:
     assert client.call("run", "boom", "n2", {"timeout": 10}) == "failed"
 
 
-def test_a_job_that_fails_is_run_again(peers: Peers) -> None:
-    client, worker = peers(), peers()
+def test_a_job_that_fails_is_run_again(connect: Connect) -> None:
+    client, worker = connect(), connect()
     worker.call("work", ["shaky"])
     client.call("submit", "shaky", "n")
     assert [worker.said("ran")["tries"] for _ in range(2)] == [1, 2]
 
 
-def test_a_job_that_puts_itself_off_with_a_counter(peers: Peers) -> None:
-    client, worker = peers(), peers()
+def test_a_job_that_puts_itself_off_with_a_counter(connect: Connect) -> None:
+    client, worker = connect(), connect()
     worker.call("work", ["later"])
     client.call("submit", "later", "n")
     assert [worker.said("ran")["count"] for _ in range(3)] == [0, 1, 2]
 
 
-def test_runs_that_hold_a_lock_do_not_overlap(peers: Peers) -> None:
-    client, worker = peers(), peers()
+def test_runs_that_hold_a_lock_do_not_overlap(connect: Connect) -> None:
+    client, worker = connect(), connect()
     worker.call("work", ["locked"])
     for number in range(6):
         client.call("submit", "locked", f"n{number}")
@@ -90,8 +90,8 @@ def test_runs_that_hold_a_lock_do_not_overlap(peers: Peers) -> None:
     assert all(end <= begin for (_, end), (begin, _) in pairwise(spans))
 
 
-def test_a_broadcast_reaches_every_worker(peers: Peers) -> None:
-    client, one, two = peers(), peers(), peers()
+def test_a_broadcast_reaches_every_worker(connect: Connect) -> None:
+    client, one, two = connect(), connect(), connect()
     for worker in (one, two):
         worker.call("broadcast", "news")
     for number in range(20):
@@ -100,8 +100,8 @@ def test_a_broadcast_reaches_every_worker(peers: Peers) -> None:
     assert two.said("ran")["workload"] == "x"
 
 
-def test_removing_and_dropping(peers: Peers) -> None:
-    client = peers()
+def test_removing_and_dropping(connect: Connect) -> None:
+    client = connect()
     client.call("submit", "f", "a")
     client.call("submit", "f", "b")
     assert client.call("remove_job", "f", "a") is True
@@ -110,8 +110,8 @@ def test_removing_and_dropping(peers: Peers) -> None:
     assert "f" not in client.call("status")
 
 
-def test_dumping_and_loading(peers: Peers) -> None:
-    client = peers()
+def test_dumping_and_loading(connect: Connect) -> None:
+    client = connect()
     jobs = [["f", f"n{number}", f"w{number}"] for number in range(5)]
     assert client.call("load", jobs) is True
     assert client.call("dump") == jobs
@@ -119,39 +119,39 @@ def test_dumping_and_loading(peers: Peers) -> None:
     assert client.call("dump") == []
 
 
-def test_a_worker_that_is_killed_loses_its_job_to_another(peers: Peers) -> None:
-    client, victim = peers(), peers()
+def test_a_worker_that_is_killed_loses_its_job_to_another(connect: Connect) -> None:
+    client, victim = connect(), connect()
     victim.call("work", ["hang"])
     client.call("submit", "hang", "n")
     victim.said("ran")
-    other = peers()
+    other = connect()
     other.call("work", ["hang"])
     victim.close()
     assert other.said("ran")["name"] == "n"
 
 
-def test_everybody_comes_back_after_the_server_was_killed(peers: Peers, server: Server) -> None:
-    client, worker = peers(), peers()
+def test_everybody_comes_back_after_the_server_was_killed(connect: Connect, server: Server) -> None:
+    client, worker = connect(), connect()
     assert client.call("submit", "echo", "kept", "x") is True
     server.restart()
-    worker_after = peers()
+    worker_after = connect()
     worker_after.call("work", ["echo"])
     assert worker_after.said("ran")["name"] == "kept"
-    client_after = peers()
+    client_after = connect()
     assert client_after.call("run", "echo", "n", "y", {"timeout": 10}) == "y"
     assert worker.process.poll() is None
 
 
-@pytest.mark.parametrize("peers", ["1.0.0"], indirect=True)
-def test_a_result_in_pieces(peers: Peers) -> None:
-    client, worker = peers(), peers()
+@pytest.mark.parametrize("connect", ["1.0.0"], indirect=True)
+def test_a_result_in_pieces(connect: Connect) -> None:
+    client, worker = connect(), connect()
     worker.call("work", ["data"])
     assert client.call("stream", "data", "n") == ["all", ["one", "two"]]
 
 
-@pytest.mark.parametrize("peers", ["1.0.0"], indirect=True)
-def test_a_worker_reconnects_and_registers_again(peers: Peers, server: Server) -> None:
-    client, worker = peers(), peers()
+@pytest.mark.parametrize("connect", ["1.0.0"], indirect=True)
+def test_a_worker_reconnects_and_registers_again(connect: Connect, server: Server) -> None:
+    client, worker = connect(), connect()
     worker.call("work", ["echo"])
     assert client.call("run", "echo", "before", {"timeout": 10}) == ""
     worker.said("ran")

@@ -14,7 +14,7 @@ from tests.support.server import HOST, Server, free_port
 from tests.support.shared import eventually
 
 
-def speaking(tmp_path: Path, *args: str, **env: str) -> Server:
+def server_of(tmp_path: Path, *args: str, **env: str) -> Server:
     return Server(tmp_path / "data", speaks=("periodic",), extra_args=args, env=env)
 
 
@@ -69,7 +69,7 @@ def test_the_default_socket_lies_in_the_data_directory_and_is_nobody_elses(tmp_p
 def test_each_listener_may_have_its_own_dialect(tmp_path: Path) -> None:
     port = free_port()
     args = ("--periodic", f"{HOST}:{port}?dialect=doc")
-    with speaking(tmp_path, *args) as server:
+    with server_of(tmp_path, *args) as server:
         with Periodic(port, role=WORKER, dialect=DOC) as worker:
             worker.can_do("f")
             assert worker.call(p.GRAB_JOB).command == p.NO_JOB
@@ -82,7 +82,7 @@ def test_each_listener_may_have_its_own_dialect(tmp_path: Path) -> None:
 def test_the_auth_file_is_followed_as_it_changes(tmp_path: Path) -> None:
     rules = tmp_path / "rules"
     rules.write_text("client anna secret f\nadmin root root\n")
-    with speaking(tmp_path, "--periodic-auth-file", str(rules)) as server:
+    with server_of(tmp_path, "--periodic-auth-file", str(rules)) as server:
         port = server.ports["periodic"]
         with Periodic(port) as nobody, pytest.raises(PeriodicError):
             nobody.submit("f", "n")
@@ -109,13 +109,13 @@ def test_the_auth_file_is_followed_as_it_changes(tmp_path: Path) -> None:
 
 
 def test_an_auth_file_that_cannot_be_used_is_a_wrong_setting(tmp_path: Path) -> None:
-    server = speaking(tmp_path, "--periodic-auth-file", str(tmp_path / "none"))
+    server = server_of(tmp_path, "--periodic-auth-file", str(tmp_path / "none"))
     server.launch()
     assert server.wait(20) == 78
 
 
 def test_shutdown_over_the_protocol_stops_the_server(tmp_path: Path) -> None:
-    with speaking(tmp_path) as server, Periodic(server.ports["periodic"]) as client:
+    with server_of(tmp_path) as server, Periodic(server.ports["periodic"]) as client:
         client.submit("f", "n")
         client.say(p.SHUTDOWN)
         assert server.wait(20) == 0

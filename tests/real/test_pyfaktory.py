@@ -9,7 +9,7 @@ from pyfaktory import Client, Job, JobFilter, MutateOperation, Producer
 from pyfaktory.models import Batch, TargetJob
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
-from tests.real.kit import Stage, counts, take, until_counts, url
+from tests.real.kit import Peers, counts, take, until_counts, url
 from tests.support.faktory import Faktory
 from tests.support.server import Server
 from tests.support.shared import eventually
@@ -40,8 +40,8 @@ def mutate(client: Client, cmd: str, target: str, **chosen: object) -> None:
 # -- jobs ------------------------------------------------------------------------------------
 
 
-def test_a_pushed_job_is_run_by_a_consumer_and_acknowledged(stage: Stage, server: Server) -> None:
-    worker = stage.worker("pyfaktory", url(server.port))
+def test_a_pushed_job_is_run_by_a_consumer_and_acknowledged(peers: Peers, server: Server) -> None:
+    worker = peers.worker("pyfaktory", url(server.port))
     with producer(url(server.port)) as jobs:
         assert jobs.push(Job(jid="job-one-1", jobtype="echo", args=[1, "two"]))
 
@@ -87,8 +87,8 @@ def test_a_refused_push_raises_and_the_connection_goes_on(server: Server) -> Non
         assert jobs.push(Job(jobtype="echo", args=[]))
 
 
-def test_arguments_arrive_as_they_were_sent(stage: Stage, server: Server) -> None:
-    worker = stage.worker("pyfaktory", url(server.port))
+def test_arguments_arrive_as_they_were_sent(peers: Peers, server: Server) -> None:
+    worker = peers.worker("pyfaktory", url(server.port))
     args: list[Any] = [
         "ü€😀 \u2028\u0000\t\r\n\"\\ </script>&", 2**64 + 1, -(2**53) - 1, 1e-9, 1.0,
         {"z": {"y": None}, "a": [[[]]], "": ""}, True,
@@ -114,9 +114,9 @@ def test_a_huge_payload_is_taken(server: Server) -> None:
 
 
 def test_a_failed_job_waits_in_retries_with_what_its_consumer_said(
-    stage: Stage, server: Server
+    peers: Peers, server: Server
 ) -> None:
-    worker = stage.worker("pyfaktory", url(server.port))
+    worker = peers.worker("pyfaktory", url(server.port))
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jid="job-boom-1", jobtype="boom", args=[], retry=3))
     worker.ran(1)
@@ -172,11 +172,11 @@ def test_mutations_choose_by_jid_by_type_and_by_pattern(server: Server) -> None:
 # -- steering --------------------------------------------------------------------------------------
 
 
-def test_a_paused_queue_gives_no_jobs_until_it_is_resumed(stage: Stage, server: Server) -> None:
+def test_a_paused_queue_gives_no_jobs_until_it_is_resumed(peers: Peers, server: Server) -> None:
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jid="job-paused", jobtype="echo", args=[]))
         jobs.client.queue_pause(queues=["default"])
-        worker = stage.worker("pyfaktory", url(server.port), queues=["default", "open"])
+        worker = peers.worker("pyfaktory", url(server.port), queues=["default", "open"])
         jobs.push(Job(jid="job-open-1", jobtype="echo", args=[], queue="open"))
         assert list(worker.ran(1)) == ["job-open-1"]
         until_counts(server.port, total_processed=1, working=0, **{"queue default": 1})
@@ -197,8 +197,8 @@ def test_queues_are_removed_by_name_and_all_at_once(server: Server) -> None:
         assert jobs.client.info()["faktory"]["queues"] == {}
 
 
-def test_info_has_the_shape_of_the_original(stage: Stage, server: Server) -> None:
-    stage.worker("pyfaktory", url(server.port))
+def test_info_has_the_shape_of_the_original(peers: Peers, server: Server) -> None:
+    peers.worker("pyfaktory", url(server.port))
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jobtype="nobody", args=[], queue="waiting"))
         info = jobs.client.info()
@@ -225,16 +225,16 @@ def test_batches_are_refused_in_the_words_of_the_open_server(server: Server) -> 
 # -- who may come in -------------------------------------------------------------------------------
 
 
-def test_a_wrong_password_and_none_are_turned_away(stage: Stage) -> None:
-    server = stage.server(password="sesame-123")
+def test_a_wrong_password_and_none_are_turned_away(peers: Peers) -> None:
+    server = peers.server(password="sesame-123")
     with pytest.raises(FaktroyWorkProtocolError, match="Invalid password"):
         Client(faktory_url=url(server.port, "guess")).connect()
     with pytest.raises(ValueError, match="Password required"):
         Client(faktory_url=url(server.port)).connect()
 
 
-def test_a_consumer_that_leaves_is_forgotten(stage: Stage, server: Server) -> None:
-    worker = stage.worker("pyfaktory", url(server.port))
+def test_a_consumer_that_leaves_is_forgotten(peers: Peers, server: Server) -> None:
+    worker = peers.worker("pyfaktory", url(server.port))
     until_counts(server.port, workers=1)
     with producer(url(server.port)) as jobs:
         jobs.push(Job(jid="job-echo-1", jobtype="echo", args=["here"]))

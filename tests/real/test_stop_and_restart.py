@@ -9,7 +9,7 @@ from pyfaktory import Client, Job, Producer
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
-from tests.real.kit import KINDS, Stage, counts, until_counts, url
+from tests.real.kit import KINDS, Peers, counts, until_counts, url
 from tests.support.server import Server
 from tests.support.shared import eventually
 
@@ -20,9 +20,9 @@ BEAT_S = 0.5
 
 
 @pytest.fixture
-def server(stage: Stage) -> Server:
+def server(peers: Peers) -> Server:
     """One whose log says nothing of others."""
-    return stage.server()
+    return peers.server()
 
 
 class Pushing(threading.Thread):
@@ -60,7 +60,7 @@ class Pushing(threading.Thread):
         self.unknown = set()
 
 
-def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage, server: Server) -> None:
+def test_what_was_answered_before_a_kill_is_run_after_it(peers: Peers, server: Server) -> None:
     pushing = Pushing(url(server.port))
     pushing.start()
     eventually(lambda: len(pushing.taken) >= BEFORE_THE_KILL or None, "some hundred jobs")
@@ -70,7 +70,7 @@ def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage, server: S
     server.restart()
     queued = counts(server.port)["queue default"]
     assert len(pushing.taken) <= queued <= len(pushing.taken | pushing.unknown)
-    worker = stage.worker("faktory", url(server.port), concurrency=50)
+    worker = peers.worker("faktory", url(server.port), concurrency=50)
     ran = worker.ran(queued)
     assert len(ran) == queued, "a job was run twice"
     assert pushing.taken <= set(ran) <= pushing.taken | pushing.unknown
@@ -79,7 +79,7 @@ def test_what_was_answered_before_a_kill_is_run_after_it(stage: Stage, server: S
 
 
 def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(
-    stage: Stage, server: Server
+    peers: Peers, server: Server
 ) -> None:
     with Client(faktory_url=url(server.port), role="producer") as client:
         producer = Producer(client)
@@ -88,7 +88,7 @@ def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(
         producer.push(Job(jobtype="echo", args=[], at="2099-01-01T00:00:00Z"))
         producer.push(Job(jobtype="echo", args=[], queue="held"))
         client.queue_pause(queues=["held"])
-    worker = stage.worker("pyfaktory", url(server.port))
+    worker = peers.worker("pyfaktory", url(server.port))
     worker.ran(2)
     before = until_counts(server.port, total_processed=2, total_failures=2, working=0)
     worker.terminate()
@@ -99,7 +99,7 @@ def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(
     after = counts(server.port)
     assert after == before | {"workers": 0}
     assert (after["retries"], after["dead"], after["scheduled"]) == (1, 1, 1)
-    worker = stage.worker("pyfaktory", url(server.port), queues=["held", "default"])
+    worker = peers.worker("pyfaktory", url(server.port), queues=["held", "default"])
     with Client(faktory_url=url(server.port), role="producer") as client:
         Producer(client).push(Job(jid="job-free", jobtype="echo", args=[]))
         assert list(worker.ran(1)) == ["job-free"]
@@ -108,12 +108,12 @@ def test_retries_dead_jobs_schedules_and_pauses_outlive_a_kill(
 
 
 def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(
-    stage: Stage, server: Server
+    peers: Peers, server: Server
 ) -> None:
     """The pool of `faktory-worker` connects again by itself."""
-    gate = stage.folder / "gate"
-    worker = stage.worker("faktory-worker", url(server.port))
-    stage.push("pyfaktory", url(server.port), "job-long", "wait", str(gate))
+    gate = peers.folder / "gate"
+    worker = peers.worker("faktory-worker", url(server.port))
+    peers.push("pyfaktory", url(server.port), "job-long", "wait", str(gate))
     worker.said("started")
     server.kill9()
     server.restart()
@@ -122,7 +122,7 @@ def test_a_worker_that_comes_back_settles_what_it_ran_meanwhile(
     gate.touch()
     worker.said("ran")
     until_counts(server.port, working=0, total_processed=1, total_failures=0, retries=0)
-    stage.push("pyfaktory", url(server.port), "job-next", "echo")
+    peers.push("pyfaktory", url(server.port), "job-next", "echo")
     assert list(worker.ran(1)) == ["job-next"]
 
 
@@ -135,11 +135,11 @@ def _stopping(server: Server) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stopping_server_lets_workers_finish_and_asks_them_to_leave(
-    stage: Stage, kind: str, server: Server
+    peers: Peers, kind: str, server: Server
 ) -> None:
-    gate = stage.folder / "gate"
-    worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
-    stage.push("pyfaktory", url(server.port), "job-last", "wait", str(gate))
+    gate = peers.folder / "gate"
+    worker = peers.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
+    peers.push("pyfaktory", url(server.port), "job-last", "wait", str(gate))
     worker.said("started")
 
     server.process.send_signal(signal.SIGTERM)
@@ -157,11 +157,11 @@ def test_a_stopping_server_lets_workers_finish_and_asks_them_to_leave(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_quiet_worker_takes_no_more_and_leaves_when_asked(
-    stage: Stage, kind: str, server: Server
+    peers: Peers, kind: str, server: Server
 ) -> None:
-    worker = stage.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
+    worker = peers.worker(kind, url(server.port), wid=WID, beat_s=BEAT_S)
     control.call(str(server.data), "workers.quiet", {"workers": [WID], "all": False})
-    stage.push("pyfaktory", url(server.port), "job-left", "echo")
+    peers.push("pyfaktory", url(server.port), "job-left", "echo")
     control.call(str(server.data), "workers.stop", {"workers": [WID], "all": False})
     assert worker.said("stopped")["terminated"]
     worker.wait()

@@ -24,7 +24,7 @@ from pyfaktory import Client, Job, JobFilter, MutateOperation, Producer
 from pyfaktory.util.exceptions import FaktroyWorkProtocolError
 
 from franca.control import client as control
-from tests.real.kit import PYTHON_KINDS, CallRefused, Program, Stage, compare, url
+from tests.real.kit import PYTHON_KINDS, CallRefused, Peers, Program, compare, url
 from tests.real.relay import CLIENT, SERVER, Relay, Side, Tape
 from tests.support.server import Server
 from tests.support.shared import eventually
@@ -36,7 +36,7 @@ PASSWORD = "sesame-123"
 WID = "worker-1"
 
 
-def test_pyfaktory(stage: Stage, server: Server) -> None:
+def test_pyfaktory(peers: Peers, server: Server) -> None:
     record = Transcript("pyfaktory 0.2.13 from PyPI")
     with (
         record.act("A producer pushes jobs", server.port) as proxy,
@@ -53,7 +53,7 @@ def test_pyfaktory(stage: Stage, server: Server) -> None:
                 Job(jid="job-bad-queue", jobtype="echo", args=[], queue="bad queue"),
             ]
         )
-    _worker_act(stage, record, server, "pyfaktory")
+    _worker_act(peers, record, server, "pyfaktory")
     with (
         record.act("Somebody looks around and tidies up", server.port) as proxy,
         Client(faktory_url=url(proxy.port), role="producer") as client,
@@ -67,17 +67,17 @@ def test_pyfaktory(stage: Stage, server: Server) -> None:
         client.mutate(MutateOperation(cmd="clear", target="scheduled"))
         client.queue_remove(queues=["default"])
         client.info()
-    _asked_act(stage, record, server, "pyfaktory")
+    _asked_act(peers, record, server, "pyfaktory")
 
     def knock(address: str) -> None:
         with Client(faktory_url=address, role="producer"):
             pass
 
-    _password_acts(stage, record, knock, FaktroyWorkProtocolError)
+    _password_acts(peers, record, knock, FaktroyWorkProtocolError)
     compare(FOLDER / "pyfaktory.txt", record.text())
 
 
-def test_faktory(stage: Stage, server: Server) -> None:
+def test_faktory(peers: Peers, server: Server) -> None:
     record = Transcript("faktory 1.0.0 from PyPI")
     with (
         record.act("A producer pushes jobs", server.port) as proxy,
@@ -87,25 +87,25 @@ def test_faktory(stage: Stage, server: Server) -> None:
         client.queue("echo", jid="short")
         client.queue("boom", jid="job-boom", retry=3)
         client.queue("echo", jid="job-later", at=LATER)
-    _worker_act(stage, record, server, "faktory")
+    _worker_act(peers, record, server, "faktory")
     title = "It has no words for INFO, but its connection says what it is told"
     with record.act(title, server.port) as proxy, faktory.connection(url(proxy.port)) as client:
         client.faktory.reply("INFO")
         assert next(client.faktory.get_message()).startswith("{")
-    _asked_act(stage, record, server, "faktory")
+    _asked_act(peers, record, server, "faktory")
 
     def knock(address: str) -> None:
         with faktory.connection(address):
             pass
 
-    _password_acts(stage, record, knock, FaktoryAuthenticationError)
+    _password_acts(peers, record, knock, FaktoryAuthenticationError)
     compare(FOLDER / "faktory.txt", record.text())
 
 
-def test_faktory_worker(stage: Stage, server: Server) -> None:
+def test_faktory_worker(peers: Peers, server: Server) -> None:
     record = Transcript("faktory-worker 4.7.1 from npm")
     with record.act("A producer connects, and pushes jobs", server.port) as proxy:
-        client = stage.client("faktory-worker", url(proxy.port))
+        client = peers.client("faktory-worker", url(proxy.port))
         client.call("connect")
         client.call("push", _job("job-echo", "echo", 1, "größe", custom={"a": 1.5}))
         with pytest.raises(CallRefused):
@@ -113,9 +113,9 @@ def test_faktory_worker(stage: Stage, server: Server) -> None:
         boom, later = _job("job-boom", "boom", retry=3), _job("job-later", "echo", at=LATER)
         client.call("pushBulk", [boom, later, _job("job-bad-queue", "echo", queue="bad queue")])
         _leave(client)
-    _worker_act(stage, record, server, "faktory-worker")
+    _worker_act(peers, record, server, "faktory-worker")
     with record.act("Somebody looks around and tidies up", server.port) as proxy:
-        client = stage.client("faktory-worker", url(proxy.port))
+        client = peers.client("faktory-worker", url(proxy.port))
         client.call("info")
         client.call("queue", "PAUSE", "default")
         client.call("queue", "RESUME", "*")
@@ -127,15 +127,15 @@ def test_faktory_worker(stage: Stage, server: Server) -> None:
         client.call("flush")
         client.call("info")
         _leave(client)
-    _asked_act(stage, record, server, "faktory-worker")
-    _password_acts(stage, record, _node_knock(stage, "faktory-worker"), CallRefused)
+    _asked_act(peers, record, server, "faktory-worker")
+    _password_acts(peers, record, _node_knock(peers, "faktory-worker"), CallRefused)
     compare(FOLDER / "faktory-worker.txt", record.text())
 
 
-def test_faktory_client(stage: Stage, server: Server) -> None:
+def test_faktory_client(peers: Peers, server: Server) -> None:
     record = Transcript("faktory-client 0.6.1 from npm")
     with record.act("A producer pushes jobs", server.port) as proxy:
-        client = stage.client("faktory-client", url(proxy.port))
+        client = peers.client("faktory-client", url(proxy.port))
         client.call("connect")
         client.call("push", _job("job-echo", "echo", 1, "größe", custom={"a": 1.5}))
         with pytest.raises(CallRefused):
@@ -143,25 +143,25 @@ def test_faktory_client(stage: Stage, server: Server) -> None:
         client.call("push", _job("job-boom", "boom", retry=3))
         client.call("push", _job("job-later", "echo", at=LATER))
         _leave(client)
-    _worker_act(stage, record, server, "faktory-client")
+    _worker_act(peers, record, server, "faktory-client")
     with record.act("Somebody looks around and tidies up", server.port) as proxy:
-        client = stage.client("faktory-client", url(proxy.port))
+        client = peers.client("faktory-client", url(proxy.port))
         client.call("connect")
         client.call("info")
         client.call("flush")
         client.call("info")
         _leave(client)
-    _asked_act(stage, record, server, "faktory-client")
-    _password_acts(stage, record, _node_knock(stage, "faktory-client"), CallRefused)
+    _asked_act(peers, record, server, "faktory-client")
+    _password_acts(peers, record, _node_knock(peers, "faktory-client"), CallRefused)
     compare(FOLDER / "faktory-client.txt", record.text())
 
 
 # -- acts that all of them play --------------------------------------------------------------------
 
 
-def _worker_act(stage: Stage, record: Transcript, server: Server, kind: str) -> None:
+def _worker_act(peers: Peers, record: Transcript, server: Server, kind: str) -> None:
     with record.act("A worker runs them; one of them fails", server.port) as proxy:
-        worker = stage.worker(kind, url(proxy.port), wid=WID, hold=True)
+        worker = peers.worker(kind, url(proxy.port), wid=WID, hold=True)
         if kind in PYTHON_KINDS:
             _first_beat(proxy)
             worker.tell("go")
@@ -172,14 +172,14 @@ def _worker_act(stage: Stage, record: Transcript, server: Server, kind: str) -> 
         assert worker.wait() == 0
 
 
-def _asked_act(stage: Stage, record: Transcript, server: Server, kind: str) -> None:
+def _asked_act(peers: Peers, record: Transcript, server: Server, kind: str) -> None:
     with record.act("An operator asks a worker to be quiet, then to leave", server.port) as proxy:
         worker: Program
         if kind in PYTHON_KINDS:
-            worker = stage.worker(kind, url(proxy.port), wid=WID, hold=True)
+            worker = peers.worker(kind, url(proxy.port), wid=WID, hold=True)
             _first_beat(proxy)
         else:
-            worker = stage.client(kind, url(proxy.port), wid=WID)
+            worker = peers.client(kind, url(proxy.port), wid=WID)
             if kind == "faktory-client":
                 worker.call("connect")
             assert worker.call("beat") == "OK"
@@ -199,9 +199,9 @@ def _asked_act(stage: Stage, record: Transcript, server: Server, kind: str) -> N
 
 
 def _password_acts(
-    stage: Stage, record: Transcript, knock: Callable[[str], None], error: type[Exception]
+    peers: Peers, record: Transcript, knock: Callable[[str], None], error: type[Exception]
 ) -> None:
-    server = stage.server(password=PASSWORD)
+    server = peers.server(password=PASSWORD)
     with record.act("A client that knows the password", server.port) as proxy:
         knock(url(proxy.port, PASSWORD))
     with record.act("A client that does not", server.port) as proxy, pytest.raises(error):
@@ -213,9 +213,9 @@ def _first_beat(proxy: Relay) -> None:
     eventually(lambda: proxy.said(SERVER).count(b"+OK\r\n") == 2, "the answer to a BEAT")
 
 
-def _node_knock(stage: Stage, kind: str) -> Callable[[str], None]:
+def _node_knock(peers: Peers, kind: str) -> Callable[[str], None]:
     def knock(address: str) -> None:
-        client = stage.client(kind, address)
+        client = peers.client(kind, address)
         try:
             client.call("connect")
         finally:

@@ -12,7 +12,7 @@ from franca.core.model import Millis, State
 from tests.prove import actors
 from tests.prove.events import Event, Out
 from tests.sim.world import Wire, World
-from tests.support import peer as said
+from tests.support import peer as answers
 from tests.support.faktory import Peer as FaktoryPeer
 from tests.support.memodb import Peer as MemoDBPeer
 from tests.support.peer import QUEUES, Answer, Grant, Offer, Peer
@@ -194,10 +194,10 @@ class Client(Actor, actors.Submitter):
 
     def on(self, answer: Answer) -> None:
         self._heard_at = self.world.now
-        if not isinstance(answer, said.Part):
+        if not isinstance(answer, answers.Part):
             super().on(answer)
 
-    def ended(self, result: said.Result) -> None:
+    def ended(self, result: answers.Result) -> None:
         """Of one that was not accepted before, this says that it was; where it failed, it may not have run."""
         if result.offer in self._pushes:
             self.world.tally.jobs += 1
@@ -222,8 +222,7 @@ class Client(Actor, actors.Submitter):
         """Nothing is waited for; of each name the newest that was accepted has run, or a later one."""
         ran = {e.jid for e in self.world.history if e.op == "fetch"}
         dead = {j.name for j in self.world.disk.rows.values() if j.state is State.DEAD}
-        removed = self.world.tally.removed.intersection(QUEUES)
-        names = {} if removed else self._newest
+        names = {} if self.world.tally.removed.intersection(QUEUES) else self._newest
         return not self._waiting and all(
             name in dead or ran.intersection(self._versions[name][place:])
             for name, place in names.items()
@@ -366,28 +365,28 @@ class Worker(Actor, actors.Runner):
     def on(self, answer: Answer) -> None:
         """A job, none, or that something was heard."""
         match answer:
-            case said.Granted(grant) if self._asking:
+            case answers.Granted(grant) if self._asking:
                 self.given(grant, self._asking.popleft())
-            case said.Granted(grant) if self._asked_again_at:
+            case answers.Granted(grant) if self._asked_again_at:
                 # What was asked for again crossed with the job that answered it: one too many.
                 event = self.begin("fetch")
                 event.t0 = self._asked_again_at / 1000
                 self.given(grant, event)
                 self.report(grant, self._held.pop().fetched, "fail")
-            case said.Nothing(out):
+            case answers.Nothing(out):
                 event = self._asking.popleft()
                 if self.peer.rests or out == "maybe":
                     self.forget(event)  # whoever rests must be woken, or is told to begin anew
                 else:
                     self.end(event, "no")
                 self._rest()
-            case said.Woken():
+            case answers.Woken():
                 self._ask_at = self.world.now + self.rng.randrange(1, 50)
-            case said.Done(what, out):
+            case answers.Done(what, out):
                 if what in self._reporting or not self.peer.lasts:
                     self.end(self._reporting.pop(what), out)
                 self._ask_at = self.world.now + self.rng.randrange(1, 300)
-            case said.Refused(None, _):
+            case answers.Refused(None, _):
                 # A part of the result that came when the job's time was over.
                 assert any(run.grant.reserve is not None for run in self._held), answer
             case _:
@@ -510,8 +509,7 @@ class Hopeful(Resending):
 
     def work(self, now: Millis) -> None:
         """One more; the one before is given up."""
-        is_alone = len(self._asked_at) == 1
-        assert not is_alone or now - self._asked_at[0] < HOPE_MS, "it still waits"
+        assert len(self._asked_at) != 1 or now - self._asked_at[0] < HOPE_MS, "alone, and it waits"
         self.peer.requests.clear()
         if self.retiring:
             if self._asked_at:
@@ -556,8 +554,7 @@ class Operator(Actor):
     def _steer(self, what: str, queue: str) -> None:
         if what == "remove":
             self.world.tally.remove(queue)
-        event = self.begin(what, queue=queue)
-        self.peer.order(event, "QUEUE", what.upper(), queue)
+        self.peer.order(self.begin(what, queue=queue), "QUEUE", what.upper(), queue)
 
     def _mutate(self) -> None:
         """Discard or kill one job, or queue it again, if it is where the order looks for it."""
@@ -573,7 +570,7 @@ class Operator(Actor):
 
     def on(self, answer: Answer) -> None:
         """OK is said too where there was no such job in that set."""
-        assert isinstance(answer, said.Done), answer
+        assert isinstance(answer, answers.Done), answer
         assert isinstance(answer.what, Event)
         self.end(answer.what, "maybe" if answer.what.jid else "ok")
 
@@ -588,8 +585,8 @@ class Operator(Actor):
 
 def populate(world: World, protocol: str, *, exact_times: bool) -> None:
     """Some of each kind."""
-    rng, behaviour = world.rng, PEERS[protocol].behaviour
-    client, worker = (ResendingClient, ResendingWorker) if behaviour.resends else (Client, Worker)
+    rng, peer, behaviour = world.rng, PEERS[protocol], PEERS[protocol].behaviour
+    client, worker = (ResendingClient, ResendingWorker) if peer.lasts else (Client, Worker)
     kinds = (("prod", False, behaviour.producers), ("wait", True, behaviour.waiters))
     clients = [
         client(world, f"{protocol}-{kind}{n}", protocol, waits=waits, exact=exact_times)
@@ -602,5 +599,5 @@ def populate(world: World, protocol: str, *, exact_times: bool) -> None:
         world.actors.append(worker(world, f"{protocol}-work{n}", protocol, name))
     if behaviour.operated:
         world.actors.append(Operator(world, f"{protocol}-operator", clients))
-    if behaviour.resends:
+    if peer.lasts:
         world.actors.append(Hopeful(world, f"{protocol}-hopeful", protocol))

@@ -102,6 +102,8 @@ class Disk:
             known=[stub_of(job) for job in tail if needs_stub(job)],
         )
 
+    open = snapshot
+
     def find(self, query: JobQuery) -> list[Job]:
         """Rows that fit, as the store's search would find them."""
         found = sorted((j for j in self.rows.values() if fits(j, query)), key=order_of(query))
@@ -173,9 +175,7 @@ class Disk:
             ready = [(j.priority, j.place) for j in mine if j.state is READY]
             assert len(ready) == queue.backlog, f"{queue.name}: {queue.backlog} in the tail"
             levels = Counter(priority for priority, _ in ready)
-            assert levels == queue.backlog_levels, (
-                f"{queue.name}: {queue.backlog_levels} in the tail"
-            )
+            assert levels == queue.backlog_levels, f"{queue.name}: {levels} in the tail"
             assert (queue.mark is None) == (not ready), f"{queue.name}: mark {queue.mark}"
             assert not ready or min(ready) > (queue.mark or min(ready)), f"{queue.name}: mark"
             assert sum(job.state is DEAD for job in mine) == queue.dead, f"{queue.name}: dead"
@@ -195,8 +195,7 @@ class Disk:
 def write_out(broker: Broker, disk: Disk | Store, now: int) -> None:
     """One group, from the broker to the disk, and what was wanted back into memory."""
     changes, wants = broker.drain(), broker.take_wants()
-    answers = disk.write(changes, wants)
-    for want, jobs in zip(wants, answers, strict=True):
+    for want, jobs in zip(wants, disk.write(changes, wants), strict=True):
         if isinstance(want, SupplyReady):
             broker.supplied_ready(want, jobs, now)
         elif isinstance(want, SupplyWaiting):

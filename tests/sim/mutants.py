@@ -8,21 +8,12 @@ from msgspec.structs import replace
 from franca.core.model import Failure, Job, Outcome, State
 from franca.protocols.periodic.jobs import KEY
 from tests.prove import mutants
-from tests.prove.mutants import (
-    Function,
-    after,
-    around,
-    before,
-    by,
-    returning,
-    with_arguments,
-    with_result,
-)
+from tests.prove.mutants import after, around, before, by, returning, with_arguments, with_result
 
 SEEDS = range(400)
 """As many as a bug may hide from."""
 
-MUTANTS: mutants.Changes = {}
+MUTANTS: mutants.Changes = {"a-lost-worker-keeps-its-job": mutants.BUGS["no-requeue"]}
 bug = partial(mutants.bug, of=MUTANTS)
 
 # -- of the node ------------------------------------------------------------------------------------
@@ -34,7 +25,7 @@ bug("words-overtake-those-that-wait", "tests.sim.server:Server.group_ahead", ret
 # -- of the core, at a restart ----------------------------------------------------------------------
 
 
-def all_bound(is_bound: bool) -> Function:
+def all_bound(is_bound: bool) -> mutants.Function:
     """What gives all leases of a snapshot to connections, or to none."""
 
     def bind(self: Any, snapshot: Any, now: int) -> None:
@@ -71,9 +62,7 @@ def _early(self: Any, now: int, most: int) -> tuple[Any, ...]:
     return self, now + 30_000, most
 
 
-@bug("a-job-is-lost-at-the-cut", "core.window:Window.cut", with_result)
-def _without_the_first(jobs: Any) -> Any:
-    return jobs[1:]
+bug("a-job-is-lost-at-the-cut", "core.window:Window.cut", with_result)(lambda jobs: jobs[1:])
 
 
 @bug("leases-are-counted-by-the-wall-clock", "core.upkeep:Upkeep.tick", before)
@@ -85,7 +74,7 @@ def _expire_by_the_wall(self: Any, now: int) -> None:
 
 
 @bug("the-last-comes-first", "core.window:Window.pop", around)
-def _take_the_last(pop: Function, self: Any) -> Job:
+def _take_the_last(pop: mutants.Function, self: Any) -> Job:
     levels = [self._levels[-negated] for negated in reversed(self._order)]
     job = next(job for level in levels for job in reversed(level) if isinstance(job, Job))
     self.remove(job)
@@ -93,7 +82,7 @@ def _take_the_last(pop: Function, self: Any) -> Job:
 
 
 @bug("a-paused-queue-gives-jobs", "core.dispatch:Dispatch._choose", around)
-def _choose_from_all(choose: Function, self: Any, demand: Any) -> Any:
+def _choose_from_all(choose: mutants.Function, self: Any, demand: Any) -> Any:
     paused = [queue for queue in self._by_name.values() if queue.paused]
     for queue in paused:
         queue.paused = False
@@ -112,11 +101,6 @@ bug("nobody-is-woken", "core.dispatch:Dispatch.wake", returning)(None)
 def _wake_once_more(queue: Any) -> Any:
     queue.woken += 1
     return queue
-
-
-@bug("a-lost-worker-keeps-its-job", "core.sessions:Sessions.close_session", before)
-def _keep_what_it_had(self: Any, session: Any, now: int) -> None:
-    session.leases.clear()
 
 
 @bug("only-the-first-hears-the-end", "core.watches:Watches.tell_end", before)
@@ -156,7 +140,7 @@ def _forget_the_request(self: Any, request: Any, reply: Any, now: int) -> None:
 
 
 @bug("a-result-said-again-ends-the-next-job", f"{_WORKERS}._is_sent_again", around)
-def _take_it_for_new(is_sent_again: Function, self: Any, worker: Any, message: Any) -> bool:
+def _take_it_for_new(is_sent_again: mutants.Function, self: Any, worker: Any, message: Any) -> bool:
     is_sent_again(self, worker, message)
     worker.stack = message.stack
     return False
@@ -171,14 +155,14 @@ def _mix_up(self: Any, event: Any, now: int) -> None:
 
 
 @bug("a-submit-while-the-job-runs-is-dropped", f"{_PERIODIC}:submit", around)
-def _drop_it_while_it_runs(submit: Function, connection: Any, job: Any, now: int) -> None:
+def _drop_it_while_it_runs(submit: mutants.Function, connection: Any, job: Any, now: int) -> None:
     taken = connection.broker.keyed(job.func, KEY + job.name)
     if taken is None or taken.state is not State.LEASED:
         submit(connection, job, now)
 
 
 @bug("what-waits-behind-a-run-is-forgotten", "core.lifecycle:Lifecycle._succeed", around)
-def _forget_the_successor(succeed: Function, self: Any, job_id: Any, now: int) -> None:
+def _forget_the_successor(succeed: mutants.Function, self: Any, job_id: Any, now: int) -> None:
     successor = self.successors.by_job[job_id]
     succeed(self, job_id, now)
     if successor.state is State.READY and successor.id in self._index.jobs:

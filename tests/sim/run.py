@@ -56,24 +56,15 @@ def live(seed: int, only: str = "") -> Life:
     Whatever does not hold is among the violations.
     """
     rng = Random(seed)
-    jumps = rng.random() < 0.25
-    faults = Faults(
-        crash=rng.choice((0.0, 0.002, 0.006)),
-        drop=rng.choice((0.0, 0.005, 0.02)),
-        jump=0.01 if jumps else 0.0,
-        slow_disk=rng.choice((0.0, 0.02, 0.3)),
-        cut=rng.choice((0.0, 0.3, 0.9)),
-        delay_ms=rng.choice((2, 40, 400)),
-    )
+    faults = Faults(rng)
     small = {"window_jobs": 6, "supply_jobs": 3} if rng.random() < 0.6 else {}
-    limits = Limits(**small, lease_ms=LEASE_MS)
-    world = World(rng.getrandbits(64), _services, limits, faults)
+    world = World(rng.getrandbits(64), _services, Limits(**small, lease_ms=LEASE_MS), faults)
     # Some worlds speak one language, some two or three: what crosses is worth as much as what does not.
     spoken = rng.sample(PROTOCOLS, rng.choice((1, 2, 2, 3)))
     if only and only not in spoken:
         spoken[0] = only
     for protocol in spoken:
-        populate(world, protocol, exact_times=not jumps)
+        populate(world, protocol, exact_times=not faults.jump)
     broken: list[str] = []
     try:
         _storm(world)
@@ -81,7 +72,7 @@ def live(seed: int, only: str = "") -> Life:
     except Exception as error:
         broken.append(f"after {world.tally.steps} steps: {type(error).__name__}: {error}")
     else:
-        broken += _judge(world, exact_times=not jumps)
+        broken += _judge(world, exact_times=not faults.jump)
     return Life(world, sorted(spoken), broken)
 
 
@@ -121,9 +112,8 @@ def _calm(world: World) -> None:
 
 
 def _judge(world: World, *, exact_times: bool) -> list[str]:
-    totals = world.server.broker.totals
     # Of requests that were said again nobody can tell how many became jobs.
-    tally = {} if world.tally.again else {"pushed": totals.pushed}
+    tally = {} if world.tally.again else {"pushed": world.server.broker.totals.pushed}
     moment = world.now / 1000
     world.history.append(Event("count", t0=moment, t1=moment, tally=tally))
     # Puppets are cut off in an order of their own, not in that of time.

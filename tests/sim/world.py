@@ -63,16 +63,16 @@ class Wire:
         return min(moments, default=None)
 
 
-@dataclass(slots=True)
 class Faults:
-    """How often things break: chances in each step."""
+    """How often things break in a world: chances in each step."""
 
-    crash: float = 0.004
-    drop: float = 0.008
-    jump: float = 0.0
-    slow_disk: float = 0.02
-    cut: float = 0.3
-    delay_ms: int = 40
+    def __init__(self, rng: Random) -> None:
+        self.jump = 0.01 if rng.random() < 0.25 else 0.0
+        self.crash = rng.choice((0.0, 0.002, 0.006))
+        self.drop = rng.choice((0.0, 0.005, 0.02))
+        self.slow_disk = rng.choice((0.0, 0.02, 0.3))
+        self.cut = rng.choice((0.0, 0.3, 0.9))
+        self.delay_ms = rng.choice((2, 40, 400))
 
 
 @dataclass(slots=True)

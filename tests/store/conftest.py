@@ -8,7 +8,7 @@ import pytest
 from franca.store.memory import MemoryStore
 from franca.store.port import Store
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import StoreFixture, killed_and_copied, sqlite_desk
+from tests.store.kit import StoreFixture, killed_and_copied, sqlite_fixture
 
 ENDED_JOBS = 10
 
@@ -19,17 +19,17 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def desk(request: pytest.FixtureRequest, path: str) -> Iterator[StoreFixture]:
+def s(request: pytest.FixtureRequest, path: str) -> Iterator[StoreFixture]:
     """A test may be parametrised with where jobs are kept, and how the server before it ended."""
     kept = getattr(request, "param", "sqlite, stopped")
     if kept == "memory":
-        desk = StoreFixture(MemoryStore(ended_jobs=ENDED_JOBS), lambda store: store)
+        s = StoreFixture(MemoryStore(ended_jobs=ENDED_JOBS), lambda store: store)
     else:
-        desk = sqlite_desk(path, ended_jobs=ENDED_JOBS)
+        s = sqlite_fixture(path, ended_jobs=ENDED_JOBS)
     if kept == "sqlite, killed":
-        desk.opened_anew = _killed
-    yield desk
-    desk.close()
+        s.opened_anew = _killed
+    yield s
+    s.close()
 
 
 def _killed(store: Store) -> Store:

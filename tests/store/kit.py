@@ -171,8 +171,8 @@ class StoreFixture:
         return [job.id for job in self.store.find(core.JobQuery(**query))]
 
 
-def sqlite_desk(path: str | Path, **options: Any) -> StoreFixture:
-    """A desk whose store is stopped in an orderly way and opened again, with the same options."""
+def sqlite_fixture(path: str | Path, **options: Any) -> StoreFixture:
+    """One whose store is stopped in an orderly way and opened again, with the same options."""
 
     def opened_anew(store: Store) -> Store:
         store.close()

@@ -18,8 +18,8 @@ from tests.store.kit import (
 )
 
 
-def bodies_in(desk: StoreFixture) -> list[int]:
-    rows = desk.sqlite._db.execute("SELECT id FROM bodies ORDER BY id").fetchall()
+def bodies_in(s: StoreFixture) -> list[int]:
+    rows = s.sqlite._db.execute("SELECT id FROM bodies ORDER BY id").fetchall()
     return [job_id for (job_id,) in rows]
 
 
@@ -27,46 +27,46 @@ def large(job_id: int, shelf: Shelf) -> Job:
     return a_job(job_id, shelf=shelf, body=b"b" * LARGE)
 
 
-def test_every_way_out_of_the_store_takes_the_body_along(desk: StoreFixture) -> None:
+def test_every_way_out_of_the_store_takes_the_body_along(s: StoreFixture) -> None:
     held, tail = (
         [large(n + base, shelf) for n in range(5)]
         for base, shelf in ((1, Shelf.HELD), (11, Shelf.BACKLOG))
     )
-    desk.write(added=[*held, *tail, large(21, Shelf.HELD)])
-    assert bodies_in(desk) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21]
-    desk.write(gone_from_memory=[held[0]], gone_from_backlog=[tail[0]])
-    desk.write(gone_from_backlog=[a_job(12, body=b"")])
-    desk.write(moved=[copy(held[1], shelf=Shelf.BACKLOG), copy(tail[2], shelf=Shelf.HELD)])
-    desk.write(updated=[copy(held[2], state=State.LEASED), copy(tail[3], state=State.DEAD)])
-    assert bodies_in(desk) == [2, 3, 4, 5, 13, 14, 15, 21]
-    desk.write(emptied_backlogs=["q"])
-    desk.sweep()
-    assert bodies_in(desk) == [3, 4, 5, 13, 14, 21]
-    desk.write(gone_from_backlog=[tail[3]], gone_from_memory=[tail[2]], ended=[tail[2]])
-    assert bodies_in(desk) == [3, 4, 5, 21]
-    desk.write(flushed=True, added=[large(31, Shelf.BACKLOG)])
-    desk.sweep()
-    assert bodies_in(desk) == [31]
+    s.write(added=[*held, *tail, large(21, Shelf.HELD)])
+    assert bodies_in(s) == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21]
+    s.write(gone_from_memory=[held[0]], gone_from_backlog=[tail[0]])
+    s.write(gone_from_backlog=[a_job(12, body=b"")])
+    s.write(moved=[copy(held[1], shelf=Shelf.BACKLOG), copy(tail[2], shelf=Shelf.HELD)])
+    s.write(updated=[copy(held[2], state=State.LEASED), copy(tail[3], state=State.DEAD)])
+    assert bodies_in(s) == [2, 3, 4, 5, 13, 14, 15, 21]
+    s.write(emptied_backlogs=["q"])
+    s.sweep()
+    assert bodies_in(s) == [3, 4, 5, 13, 14, 21]
+    s.write(gone_from_backlog=[tail[3]], gone_from_memory=[tail[2]], ended=[tail[2]])
+    assert bodies_in(s) == [3, 4, 5, 21]
+    s.write(flushed=True, added=[large(31, Shelf.BACKLOG)])
+    s.sweep()
+    assert bodies_in(s) == [31]
 
 
-def test_a_change_of_shelf_does_not_write_a_large_body_again(desk: StoreFixture) -> None:
+def test_a_change_of_shelf_does_not_write_a_large_body_again(s: StoreFixture) -> None:
     job = a_job(1, body=b"b" * (1 << 20))
-    desk.write(added=[job])
-    log = Path(f"{desk.sqlite.path}-wal")
+    s.write(added=[job])
+    log = Path(f"{s.sqlite.path}-wal")
     before = log.stat().st_size
     for shelf in (Shelf.BACKLOG, Shelf.HELD):
-        desk.write(moved=[copy(job, shelf=shelf)])
+        s.write(moved=[copy(job, shelf=shelf)])
     assert log.stat().st_size - before < len(job.body) // 4
-    assert desk.held() == all_fields([job])
+    assert s.held() == all_fields([job])
 
 
-def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: StoreFixture) -> None:
+def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(s: StoreFixture) -> None:
     """A backlog may be larger than memory, at the start too."""
     body = os.urandom(1 << 20)
     for number in range(1, 25):
-        desk.write(added=[tailed(number, body=body, key=f"key-{number}" if number % 2 else "")])
+        s.write(added=[tailed(number, body=body, key=f"key-{number}" if number % 2 else "")])
     tracemalloc.start()
-    known = desk.reopen().known
+    known = s.reopen().known
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert [k.id for k in sorted(known, key=lambda k: k.id)] == list(range(1, 25))
@@ -74,14 +74,14 @@ def test_bodies_of_the_tail_are_not_read_before_they_are_wanted(desk: StoreFixtu
 
 
 def test_a_prepared_group_is_what_its_jobs_were_then_and_nothing_before_its_commit(
-    desk: StoreFixture,
+    s: StoreFixture,
 ) -> None:
     jobs = odd_jobs()
     written = light_fields(jobs)
-    desk.sqlite.prepare(Changes(added=jobs, totals=desk.totals))
-    assert not desk.sqlite._db.in_transaction
+    s.sqlite.prepare(Changes(added=jobs, totals=s.totals))
+    assert not s.sqlite._db.in_transaction
     for job in jobs:
         job.place -= 1
         job.body = b"another"
-    desk.sqlite.commit()
-    assert desk.held() == written
+    s.sqlite.commit()
+    assert s.held() == written

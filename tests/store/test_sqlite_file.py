@@ -25,7 +25,7 @@ from tests.store.kit import (
     copy,
     killed_and_copied,
     odd_jobs,
-    sqlite_desk,
+    sqlite_fixture,
     tailed,
 )
 
@@ -45,8 +45,8 @@ def kill_at(wanted: str) -> Callable[[str], None]:
 # -- durability ---------------------------------------------------------------------------------
 
 
-def test_the_log_is_written_ahead_and_every_commit_is_synced(desk: StoreFixture) -> None:
-    db = desk.sqlite._db
+def test_the_log_is_written_ahead_and_every_commit_is_synced(s: StoreFixture) -> None:
+    db = s.sqlite._db
     assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert db.execute("PRAGMA synchronous").fetchone() == (2,)
     assert db.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
@@ -67,11 +67,11 @@ def test_a_connection_that_would_not_sync_is_not_used(
 
 
 def test_a_group_that_was_written_and_not_committed_is_not_there(
-    desk: StoreFixture, tmp_path: Path
+    s: StoreFixture, tmp_path: Path
 ) -> None:
-    desk.write(added=[a_job(1)])
-    desk.store.write(Changes(added=[a_job(2)]), [])
-    heir = killed_and_copied(desk.sqlite, tmp_path / "heir")
+    s.write(added=[a_job(1)])
+    s.store.write(Changes(added=[a_job(2)]), [])
+    heir = killed_and_copied(s.sqlite, tmp_path / "heir")
     assert [job.id for job in heir.open().held] == [1]
     heir.close()
 
@@ -79,58 +79,56 @@ def test_a_group_that_was_written_and_not_committed_is_not_there(
 @pytest.mark.parametrize("name", ["50% full", "what?mode=memory", "a#b", "ü €", "-wal"])
 def test_any_name_of_a_directory_will_do(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    desk = sqlite_desk(tmp_path / name / "store.db")
-    desk.write(added=[a_job(1)])
-    assert desk.find() == [1]
-    desk.store.backup(str(tmp_path / name / "copy"))
-    assert list(desk.held()) == [1]
-    desk.close()
+    s = sqlite_fixture(tmp_path / name / "store.db")
+    s.write(added=[a_job(1)])
+    assert s.find() == [1]
+    s.store.backup(str(tmp_path / name / "copy"))
+    assert list(s.held()) == [1]
+    s.close()
 
 
-def test_a_reader_in_another_process_does_not_take_the_log_away(
-    desk: StoreFixture, path: str
-) -> None:
+def test_a_reader_in_another_process_does_not_take_the_log_away(s: StoreFixture, path: str) -> None:
     """Whoever opens and closes the file beside SQLite ends its locks; the next reader is then the last."""
-    desk.write(added=[a_job(1)])
+    s.write(added=[a_job(1)])
     read = (
         "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('SELECT * FROM jobs').fetchall()"
     )
     subprocess.run([sys.executable, "-c", read, path], check=True)
     assert os.path.exists(f"{path}-wal")
-    desk.write(added=[a_job(2)])
-    assert list(desk.held()) == [1, 2]
+    s.write(added=[a_job(2)])
+    assert list(s.held()) == [1, 2]
 
 
 # -- versions -------------------------------------------------------------------------------------
 
 
-def test_a_file_of_a_newer_release_is_refused(desk: StoreFixture, path: str) -> None:
-    desk.sqlite._db.execute("PRAGMA user_version = 99")
+def test_a_file_of_a_newer_release_is_refused(s: StoreFixture, path: str) -> None:
+    s.sqlite._db.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreDamaged, match="newer release"):
-        desk.reopen()
+        s.reopen()
     connection = sqlite3.connect(path)
     connection.execute(f"PRAGMA user_version = {len(migrate.migrations())}")
     connection.close()
-    assert desk.reopen().held == []
+    assert s.reopen().held == []
 
 
 def test_a_server_killed_while_it_makes_its_store_leaves_nothing_behind(path: str) -> None:
     with pytest.raises(Killed):
         SqliteStore(path, step=kill_at("migrate")).open()
     assert not os.path.exists(path)
-    desk = sqlite_desk(path)
-    desk.write(added=[a_job(1)])
-    assert list(desk.held()) == [1]
-    desk.close()
+    s = sqlite_fixture(path)
+    s.write(added=[a_job(1)])
+    assert list(s.held()) == [1]
+    s.close()
     assert os.listdir(os.path.dirname(path)) == ["store.db"]
 
 
 def test_a_migration_that_was_killed_before_its_commit_has_not_happened(
-    desk: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    s: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     jobs = odd_jobs()
-    desk.write(added=jobs)
-    desk.close()
+    s.write(added=jobs)
+    s.close()
     known = migrate.migrations()
     newer = "ALTER TABLE ended ADD COLUMN mood TEXT NOT NULL DEFAULT 'good';\nDELETE FROM jobs;\n"
     monkeypatch.setattr(migrate, "migrations", lambda: [*known, newer])
@@ -138,28 +136,28 @@ def test_a_migration_that_was_killed_before_its_commit_has_not_happened(
     with pytest.raises(Killed):
         store.open()
     monkeypatch.setattr(migrate, "migrations", lambda: known)
-    desk.store = SqliteStore(path)
-    assert all_fields(desk.store.open().held) == all_fields(jobs)
+    s.store = SqliteStore(path)
+    assert all_fields(s.store.open().held) == all_fields(jobs)
 
 
 def test_migrations_that_are_due_are_made_once_and_in_order(
-    desk: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.write(added=[a_job(1)])
+    s.write(added=[a_job(1)])
     known = migrate.migrations()
     more = ["CREATE TABLE first (a);\n", "INSERT INTO first VALUES (1);\n"]
     monkeypatch.setattr(migrate, "migrations", lambda: [*known, *more])
     for _ in range(2):
-        assert list(desk.held()) == [1]
-        assert desk.sqlite._db.execute("SELECT a FROM first").fetchall() == [(1,)]
+        assert list(s.held()) == [1]
+        assert s.sqlite._db.execute("SELECT a FROM first").fetchall() == [(1,)]
 
 
 # -- damage -----------------------------------------------------------------------------------------
 
 
-def stocked(desk: StoreFixture) -> None:
+def stocked(s: StoreFixture) -> None:
     """Something in every table."""
-    desk.write(
+    s.write(
         added=[
             a_job(1),
             a_job(2, body=b"h" * LARGE, attempt_log=odd_jobs()[6].attempt_log),
@@ -174,13 +172,13 @@ def stocked(desk: StoreFixture) -> None:
     )
 
 
-def walk(desk: StoreFixture) -> None:
+def walk(s: StoreFixture) -> None:
     """Read everything that a server reads in its life."""
-    desk.reopen()
-    desk.ready()
-    desk.waiting()
-    desk.recall(states=(State.DEAD,))
-    desk.store.find(JobQuery())
+    s.reopen()
+    s.ready()
+    s.waiting()
+    s.recall(states=(State.DEAD,))
+    s.store.find(JobQuery())
 
 
 DAMAGES = [
@@ -233,21 +231,21 @@ DAMAGES = [
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_what_was_not_written_by_us_is_refused(path: str, damage: str) -> None:
-    desk = sqlite_desk(path)
-    stocked(desk)
-    walk(desk)
-    desk.sqlite._db.execute(damage)
+    s = sqlite_fixture(path)
+    stocked(s)
+    walk(s)
+    s.sqlite._db.execute(damage)
     with pytest.raises(StoreDamaged, match=r"store\.db"):
-        walk(desk)
+        walk(s)
 
 
-def lead_twice_to_the_first(desk: StoreFixture, path: str, tree: str) -> None:
+def lead_twice_to_the_first(s: StoreFixture, path: str, tree: str) -> None:
     """Close the store, and let the second entry of a table or an index be its first once more."""
-    db = desk.sqlite._db
+    db = s.sqlite._db
     db.execute("PRAGMA wal_checkpoint(PASSIVE)")
     root = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
     [(page,)] = db.execute(root, (tree,)).fetchall()
-    desk.close()
+    s.close()
     with open(path, "r+b") as file:
         pointers_at = (page - 1) * 4096 + 8
         file.seek(pointers_at)
@@ -256,23 +254,23 @@ def lead_twice_to_the_first(desk: StoreFixture, path: str, tree: str) -> None:
         file.write(pointers[:2] + pointers[:2] + pointers[4:])
 
 
-def test_jobs_that_an_index_gives_twice_are_refused(desk: StoreFixture, path: str) -> None:
+def test_jobs_that_an_index_gives_twice_are_refused(s: StoreFixture, path: str) -> None:
     """An entry of an index that leads to another row: right row, right checksum, wrong place."""
-    desk.write(added=[tailed(n) for n in (1, 2, 3)])
-    lead_twice_to_the_first(desk, path, "tail_ready")
-    desk.store = SqliteStore(path)
-    desk.reopen()
+    s.write(added=[tailed(n) for n in (1, 2, 3)])
+    lead_twice_to_the_first(s, path, "tail_ready")
+    s.store = SqliteStore(path)
+    s.reopen()
     with pytest.raises(StoreDamaged, match="twice"):
-        desk.ready()
+        s.ready()
 
 
 def test_an_index_that_says_something_else_than_the_table_is_refused(
-    desk: StoreFixture, path: str
+    s: StoreFixture, path: str
 ) -> None:
     """A waiting job that its index counts among the dead would never fall due."""
     job = tailed(1, state=State.DEAD, run_at=77)
-    desk.write(added=[job, tailed(2, state=State.WAITING, run_at=77)])
-    desk.close()
+    s.write(added=[job, tailed(2, state=State.WAITING, run_at=77)])
+    s.close()
     change_behind_an_index(path, "tail_timed", copy(job, state=State.WAITING))
     with pytest.raises(StoreDamaged, match="index"):
         SqliteStore(path).open()
@@ -292,9 +290,9 @@ def change_behind_an_index(path: str, index: str, job: Job) -> None:
         db.execute("INSERT INTO sqlite_schema VALUES (?, ?, ?, ?, ?)", entry)
 
 
-def test_a_row_that_its_table_gives_twice_is_refused(desk: StoreFixture, path: str) -> None:
-    desk.write(added=[a_job(n) for n in (1, 2, 3)])
-    lead_twice_to_the_first(desk, path, "jobs")
+def test_a_row_that_its_table_gives_twice_is_refused(s: StoreFixture, path: str) -> None:
+    s.write(added=[a_job(n) for n in (1, 2, 3)])
+    lead_twice_to_the_first(s, path, "jobs")
     with pytest.raises(StoreDamaged, match="3 and 0 jobs were written, 2 and 0"):
         SqliteStore(path).open()
 
@@ -305,16 +303,16 @@ def test_a_file_that_is_no_store_is_refused(path: str) -> None:
         SqliteStore(path).open()
 
 
-def test_an_empty_file_is_not_taken_for_a_new_store(desk: StoreFixture, path: str) -> None:
-    desk.close()
+def test_an_empty_file_is_not_taken_for_a_new_store(s: StoreFixture, path: str) -> None:
+    s.close()
     os.truncate(path, 0)
     with pytest.raises(StoreDamaged, match="empty"):
         SqliteStore(path).open()
 
 
-def test_a_log_without_its_file_is_refused(desk: StoreFixture, tmp_path: Path) -> None:
-    desk.write(added=[a_job(1)])
-    heir = killed_and_copied(desk.sqlite, tmp_path / "heir")
+def test_a_log_without_its_file_is_refused(s: StoreFixture, tmp_path: Path) -> None:
+    s.write(added=[a_job(1)])
+    heir = killed_and_copied(s.sqlite, tmp_path / "heir")
     os.unlink(heir.path)
     with pytest.raises(StoreDamaged, match="missing"):
         heir.open()
@@ -324,44 +322,44 @@ def test_a_log_without_its_file_is_refused(desk: StoreFixture, tmp_path: Path) -
 
 
 def test_no_history_may_be_kept(path: str) -> None:
-    desk = sqlite_desk(path, ended_jobs=0)
-    desk.write(ended=[a_job(1, state=State.DONE)])
-    assert desk.find() == []
-    assert desk.held() == {}
-    desk.close()
+    s = sqlite_fixture(path, ended_jobs=0)
+    s.write(ended=[a_job(1, state=State.DONE)])
+    assert s.find() == []
+    assert s.held() == {}
+    s.close()
 
 
 # -- backup -------------------------------------------------------------------------------------------
 
 
-def test_a_backup_is_whole_and_opens(desk: StoreFixture, tmp_path: Path) -> None:
-    stocked(desk)
-    desk.write(added=[a_job(99)])
+def test_a_backup_is_whole_and_opens(s: StoreFixture, tmp_path: Path) -> None:
+    stocked(s)
+    s.write(added=[a_job(99)])
     target = str(tmp_path / "copy.db")
-    desk.store.backup(target)
-    desk.write(added=[a_job(100)])
-    restored = sqlite_desk(target)
-    expected = desk.live()
+    s.store.backup(target)
+    s.write(added=[a_job(100)])
+    restored = sqlite_fixture(target)
+    expected = s.live()
     del expected[100]
     assert restored.live() == expected
-    assert restored.find(limit=99) == desk.find(limit=99)[:-1]
-    assert restored.snapshot.queues == desk.reopen().queues
+    assert restored.find(limit=99) == s.find(limit=99)[:-1]
+    assert restored.snapshot.queues == s.reopen().queues
     restored.write(added=[a_job(101)])
     walk(restored)
     restored.close()
 
 
 def test_a_backup_is_of_what_is_committed_and_hinders_nobody(
-    desk: StoreFixture, tmp_path: Path
+    s: StoreFixture, tmp_path: Path
 ) -> None:
-    desk.write(added=[a_job(1)])
-    desk.store.write(Changes(added=[a_job(2)]), [])
-    desk.store.backup(str(tmp_path / "copy.db"))
-    desk.store.commit()
+    s.write(added=[a_job(1)])
+    s.store.write(Changes(added=[a_job(2)]), [])
+    s.store.backup(str(tmp_path / "copy.db"))
+    s.store.commit()
     copied = SqliteStore(str(tmp_path / "copy.db"))
     assert [job.id for job in copied.open().held] == [1]
     copied.close()
-    assert list(desk.held()) == [1, 2]
+    assert list(s.held()) == [1, 2]
 
 
 def test_what_is_in_memory_cannot_be_backed_up(tmp_path: Path) -> None:
@@ -369,24 +367,24 @@ def test_what_is_in_memory_cannot_be_backed_up(tmp_path: Path) -> None:
         MemoryStore().backup(str(tmp_path / "copy"))
 
 
-def test_a_backup_takes_the_place_of_nothing(desk: StoreFixture, tmp_path: Path) -> None:
+def test_a_backup_takes_the_place_of_nothing(s: StoreFixture, tmp_path: Path) -> None:
     (tmp_path / "copy.db").write_text("mine")
     with pytest.raises(StoreError, match="exists"):
-        desk.store.backup(str(tmp_path / "copy.db"))
+        s.store.backup(str(tmp_path / "copy.db"))
     assert (tmp_path / "copy.db").read_text() == "mine"
 
 
 def test_a_backup_that_fails_leaves_no_half_of_one(
-    desk: StoreFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stocked(desk)
+    stocked(s)
 
     def failing(path: str) -> None:
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(files, "sync", failing)
     with pytest.raises(StoreError, match="Input/output"):
-        desk.store.backup(str(tmp_path / "copy.db"))
+        s.store.backup(str(tmp_path / "copy.db"))
     assert sorted(os.listdir(tmp_path)) == ["store.db", "store.db-shm", "store.db-wal"]
     with pytest.raises(StoreError, match="nowhere"):
-        desk.store.backup(str(tmp_path / "nowhere" / "copy.db"))
+        s.store.backup(str(tmp_path / "nowhere" / "copy.db"))

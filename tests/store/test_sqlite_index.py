@@ -10,7 +10,7 @@ from franca.core.model import State
 from franca.core.wants import Snapshot
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import sqlite_desk, tailed
+from tests.store.kit import sqlite_fixture, tailed
 
 PAGE_BYTES = 4_096
 
@@ -28,18 +28,18 @@ def entries(page: bytes) -> range:
 @pytest.mark.parametrize("index", ["tail_ready", "tail_timed", "tail_states"])
 def test_an_entry_that_is_not_what_was_written_changes_no_count(tmp_path: Path, index: str) -> None:
     path = tmp_path / "store.db"
-    desk = sqlite_desk(path)
-    desk.write(
+    s = sqlite_fixture(path)
+    s.write(
         added=[
             *(tailed(n, queue="ab"[n > 4], priority=n % 2, place=n) for n in range(8)),
             *(tailed(n, queue="ab"[n > 17], state=State.DEAD) for n in (16, 17, 20)),
             tailed(21, state=State.WAITING, run_at=5),
         ]
     )
-    right = believed(desk.reopen())
+    right = believed(s.reopen())
     question = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
-    [[root]] = desk.sqlite._db.execute(question, (index,))
-    desk.close()
+    [[root]] = s.sqlite._db.execute(question, (index,))
+    s.close()
     whole = path.read_bytes()
     start = (root - 1) * PAGE_BYTES
     refused = 0

@@ -12,29 +12,29 @@ from tests.store.kit import StoreFixture, a_job
 
 
 def test_a_file_that_is_gone_is_a_failure_of_the_store_even_while_nothing_is_written(
-    desk: StoreFixture, path: str
+    s: StoreFixture, path: str
 ) -> None:
-    desk.write(added=[a_job(1)])
+    s.write(added=[a_job(1)])
     os.rename(path, f"{path}.away")
-    for ask in (desk.store.has_leftovers, desk.store.tidy):
+    for ask in (s.store.has_leftovers, s.store.tidy):
         with pytest.raises(StoreError):
             ask()
-    desk.sqlite._room_seen = 0
+    s.sqlite._room_seen = 0
     with pytest.raises(StoreError):
-        desk.store.wants_tidying()
+        s.store.wants_tidying()
     os.rename(f"{path}.away", path)
 
 
 def test_after_its_start_a_store_needs_no_further_descriptor(
-    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none_left(*_: Any, **__: Any) -> int:
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(os, "open", none_left)
-    desk.write(added=[a_job(1)])
-    assert not desk.store.wants_tidying()
-    desk.store.tidy()
+    s.write(added=[a_job(1)])
+    assert not s.store.wants_tidying()
+    s.store.tidy()
 
 
 @pytest.mark.parametrize("leftover", [".fresh", ".new"])

@@ -5,51 +5,51 @@ import os
 import pytest
 
 from franca.store import files, sqlite
-from tests.store.kit import StoreFixture, a_job, odd_jobs, sqlite_desk
+from tests.store.kit import StoreFixture, a_job, odd_jobs, sqlite_fixture
 
 
-def churn(desk: StoreFixture, groups: int, size: int = 1_000, jobs: int = 20) -> int:
+def churn(s: StoreFixture, groups: int, size: int = 1_000, jobs: int = 20) -> int:
     """Jobs that come and go; the size that the log had at most."""
-    log, largest = f"{desk.sqlite.path}-wal", 0
+    log, largest = f"{s.sqlite.path}-wal", 0
     for number in range(groups):
         ids = range(number * jobs + 1, (number + 1) * jobs + 1)
         batch = [a_job(job_id, body=b"b" * size) for job_id in ids]
-        desk.write(added=batch)
-        desk.write(gone_from_memory=batch, ended=batch)
-        if desk.store.wants_tidying():
-            desk.store.tidy()
+        s.write(added=batch)
+        s.write(gone_from_memory=batch, ended=batch)
+        if s.store.wants_tidying():
+            s.store.tidy()
         largest = max(largest, os.path.getsize(log))
     return largest
 
 
 def test_the_log_stays_small_however_much_passes_through_it(
-    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
-    assert churn(desk, 60) < 300 * 4_096
-    assert desk.held() == {}
+    assert churn(s, 60) < 300 * 4_096
+    assert s.held() == {}
 
 
 def test_the_file_does_not_grow_with_what_has_passed_through_it(
-    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
-    churn(desk, 20)
-    size = os.path.getsize(desk.sqlite.path)
-    churn(desk, 60)
-    assert os.path.getsize(desk.sqlite.path) <= size * 1.2
+    churn(s, 20)
+    size = os.path.getsize(s.sqlite.path)
+    churn(s, 60)
+    assert os.path.getsize(s.sqlite.path) <= size * 1.2
 
 
 def test_a_log_that_was_moved_is_not_moved_again_after_each_group(
-    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "CHECKPOINT_PAGES", 100)
-    churn(desk, 60)
+    churn(s, 60)
     tidied = 0
     for number in range(20):
-        desk.write(added=[a_job(10_000 + number)])
-        if desk.store.wants_tidying():
-            desk.store.tidy()
+        s.write(added=[a_job(10_000 + number)])
+        if s.store.wants_tidying():
+            s.store.tidy()
             tidied += 1
     assert tidied <= 2
 
@@ -58,18 +58,18 @@ def test_a_log_that_grew_in_one_go_is_cut_when_it_begins_anew(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "LOG_BYTES_KEPT", 200_000)
-    desk = sqlite_desk(path)
-    desk.write(added=[a_job(1, body=b"b" * 2_000_000)])
+    s = sqlite_fixture(path)
+    s.write(added=[a_job(1, body=b"b" * 2_000_000)])
     assert os.path.getsize(f"{path}-wal") > 2_000_000
-    desk.store.tidy()
-    desk.write(added=[a_job(2)])
+    s.store.tidy()
+    s.write(added=[a_job(2)])
     assert os.path.getsize(f"{path}-wal") <= 200_000
-    assert list(desk.held()) == [1, 2]
-    desk.close()
+    assert list(s.held()) == [1, 2]
+    s.close()
 
 
-def test_an_orderly_stop_leaves_one_file(desk: StoreFixture, path: str) -> None:
-    desk.write(added=odd_jobs())
-    desk.find()
-    desk.close()
+def test_an_orderly_stop_leaves_one_file(s: StoreFixture, path: str) -> None:
+    s.write(added=odd_jobs())
+    s.find()
+    s.close()
     assert os.listdir(os.path.dirname(path)) == ["store.db"]

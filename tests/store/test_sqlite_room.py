@@ -14,7 +14,7 @@ from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery
 from franca.store.port import StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
-from tests.store.kit import StoreFixture, a_job, all_fields, sqlite_desk
+from tests.store.kit import StoreFixture, a_job, all_fields, sqlite_fixture
 
 MIB = 1 << 20
 
@@ -37,10 +37,10 @@ def reserve() -> Reserve:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, reserve: Reserve) -> Iterator[StoreFixture]:
-    desk = sqlite_desk(tmp_path / "store.db", make_room=reserve)
-    yield desk
-    desk.close()
+def s(tmp_path: Path, reserve: Reserve) -> Iterator[StoreFixture]:
+    s = sqlite_fixture(tmp_path / "store.db", make_room=reserve)
+    yield s
+    s.close()
 
 
 def many(first: int, count: int = 50) -> list[Job]:
@@ -50,43 +50,43 @@ def many(first: int, count: int = 50) -> list[Job]:
 # -- in the middle of a group -----------------------------------------------------------------------
 
 
-def fill(desk: StoreFixture) -> None:
+def fill(s: StoreFixture) -> None:
     """Let the file grow no more."""
-    [pages] = desk.sqlite._db.execute("PRAGMA page_count").fetchone()
-    desk.sqlite._db.execute(f"PRAGMA max_page_count = {pages}")
+    [pages] = s.sqlite._db.execute("PRAGMA page_count").fetchone()
+    s.sqlite._db.execute(f"PRAGMA max_page_count = {pages}")
 
 
 def test_no_room_for_a_row_is_made_good_and_the_group_written_again(
-    desk: StoreFixture, reserve: Reserve
+    s: StoreFixture, reserve: Reserve
 ) -> None:
     first, second = many(1), many(101)
-    desk.write(added=first)
-    fill(desk)
+    s.write(added=first)
+    fill(s)
 
     def more() -> bool:
-        desk.sqlite._db.execute("PRAGMA max_page_count = 100000")
+        s.sqlite._db.execute("PRAGMA max_page_count = 100000")
         return True
 
     reserve.give_up = more
-    desk.write(added=second, gone_from_memory=first[:10])
+    s.write(added=second, gone_from_memory=first[:10])
     assert reserve.asked == 1
-    assert desk.held() == all_fields([*first[10:], *second])
+    assert s.held() == all_fields([*first[10:], *second])
 
 
 def test_without_room_the_group_is_not_there_and_the_store_is_full(
-    desk: StoreFixture, reserve: Reserve
+    s: StoreFixture, reserve: Reserve
 ) -> None:
-    desk.write(added=many(1))
-    fill(desk)
+    s.write(added=many(1))
+    fill(s)
     reserve.give_up = lambda: False
     with pytest.raises(StoreFull, match="no room"):
-        desk.write(added=many(101))
+        s.write(added=many(101))
     assert reserve.asked == 1
-    assert list(desk.held()) == list(range(1, 51))
+    assert list(s.held()) == list(range(1, 51))
 
 
 def test_what_was_written_before_the_room_ran_out_is_undone_first(
-    desk: StoreFixture, reserve: Reserve
+    s: StoreFixture, reserve: Reserve
 ) -> None:
     class FullAtRows(FullAtCommit):
         def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
@@ -96,11 +96,11 @@ def test_what_was_written_before_the_room_ran_out_is_undone_first(
                 raise full()
             return done
 
-    desk.sqlite._db = FullAtRows(desk.sqlite._db, 1)  # type: ignore[assignment]
+    s.sqlite._db = FullAtRows(s.sqlite._db, 1)  # type: ignore[assignment]
     jobs = many(1)
-    desk.write(added=jobs)
+    s.write(added=jobs)
     assert reserve.asked == 1
-    assert desk.held() == all_fields(jobs)
+    assert s.held() == all_fields(jobs)
 
 
 # -- when it is made durable ------------------------------------------------------------------------
@@ -130,42 +130,40 @@ def full() -> sqlite3.OperationalError:
     return error
 
 
-def full_at_commit(desk: StoreFixture, times: int) -> None:
-    desk.sqlite._db = FullAtCommit(desk.sqlite._db, times)  # type: ignore[assignment]
+def full_at_commit(s: StoreFixture, times: int) -> None:
+    s.sqlite._db = FullAtCommit(s.sqlite._db, times)  # type: ignore[assignment]
 
 
 def test_no_room_at_the_commit_is_made_good_and_the_group_written_again(
-    desk: StoreFixture, reserve: Reserve
+    s: StoreFixture, reserve: Reserve
 ) -> None:
     first, second = many(1), many(101)
-    desk.write(added=first)
-    full_at_commit(desk, 1)
-    desk.write(added=second, gone_from_memory=first[:10])
+    s.write(added=first)
+    full_at_commit(s, 1)
+    s.write(added=second, gone_from_memory=first[:10])
     assert reserve.asked == 1
-    assert desk.held() == all_fields([*first[10:], *second])
+    assert s.held() == all_fields([*first[10:], *second])
 
 
-def test_moving_the_log_into_the_file_may_be_room_enough(
-    desk: StoreFixture, reserve: Reserve
-) -> None:
+def test_moving_the_log_into_the_file_may_be_room_enough(s: StoreFixture, reserve: Reserve) -> None:
     reserve.give_up = lambda: False
-    full_at_commit(desk, 1)
-    desk.write(added=many(1))
+    full_at_commit(s, 1)
+    s.write(added=many(1))
     assert reserve.asked == 1
-    assert list(desk.held()) == list(range(1, 51))
+    assert list(s.held()) == list(range(1, 51))
 
 
-def test_a_disk_that_stays_full_ends_it(desk: StoreFixture, reserve: Reserve) -> None:
-    desk.write(added=many(1))
-    full_at_commit(desk, 2)
+def test_a_disk_that_stays_full_ends_it(s: StoreFixture, reserve: Reserve) -> None:
+    s.write(added=many(1))
+    full_at_commit(s, 2)
     with pytest.raises(StoreFull):
-        desk.write(added=many(101))
+        s.write(added=many(101))
     assert reserve.asked == 1
-    assert list(desk.held()) == list(range(1, 51))
+    assert list(s.held()) == list(range(1, 51))
 
 
 @pytest.mark.parametrize("name", ["SQLITE_IOERR_FSYNC", "SQLITE_IOERR_WRITE", "SQLITE_BUSY"])
-def test_no_other_failure_is_tried_again(desk: StoreFixture, reserve: Reserve, name: str) -> None:
+def test_no_other_failure_is_tried_again(s: StoreFixture, reserve: Reserve, name: str) -> None:
     class Failing(FullAtCommit):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             try:
@@ -174,24 +172,24 @@ def test_no_other_failure_is_tried_again(desk: StoreFixture, reserve: Reserve, n
                 error.sqlite_errorname = name
                 raise
 
-    desk.sqlite._db = Failing(desk.sqlite._db, 1)  # type: ignore[assignment]
+    s.sqlite._db = Failing(s.sqlite._db, 1)  # type: ignore[assignment]
     with pytest.raises(StoreError, match=name):
-        desk.write(added=many(1))
+        s.write(added=many(1))
     assert reserve.asked == 0
 
 
-def test_a_checkpoint_without_room_is_left_for_later(desk: StoreFixture) -> None:
+def test_a_checkpoint_without_room_is_left_for_later(s: StoreFixture) -> None:
     class NoCheckpoint(FullAtCommit):
         def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
             return super().execute("COMMIT" if "checkpoint" in sql else sql, *values)
 
-    desk.write(added=many(1))
-    db = desk.sqlite._db
-    desk.sqlite._db = NoCheckpoint(db, 1)  # type: ignore[assignment]
+    s.write(added=many(1))
+    db = s.sqlite._db
+    s.sqlite._db = NoCheckpoint(db, 1)  # type: ignore[assignment]
     db.execute("BEGIN")
-    desk.store.tidy()
-    desk.sqlite._db = db
-    assert list(desk.held()) == list(range(1, 51))
+    s.store.tidy()
+    s.sqlite._db = db
+    assert list(s.held()) == list(range(1, 51))
 
 
 # -- a file that has more unused room than the disk ---------------------------------------------------
@@ -202,19 +200,19 @@ def disk_with(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
 
 
 def test_room_that_the_file_does_not_need_is_given_back_to_a_short_disk(
-    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = many(1, 2_000)
-    desk.write(added=jobs)
-    desk.store.tidy()
-    large = os.path.getsize(desk.sqlite.path)
+    s.write(added=jobs)
+    s.store.tidy()
+    large = os.path.getsize(s.sqlite.path)
     assert large > 3 * MIB
     disk_with(monkeypatch, 1 * MIB)
-    desk.write(gone_from_memory=jobs[:-1])
-    assert desk.store.wants_tidying()
-    desk.sweep()
-    assert os.path.getsize(desk.sqlite.path) < large // 10
-    assert desk.held() == all_fields(jobs[-1:])
+    s.write(gone_from_memory=jobs[:-1])
+    assert s.store.wants_tidying()
+    s.sweep()
+    assert os.path.getsize(s.sqlite.path) < large // 10
+    assert s.held() == all_fields(jobs[-1:])
 
 
 @pytest.mark.parametrize(
@@ -225,30 +223,30 @@ def test_room_that_the_file_does_not_need_is_given_back_to_a_short_disk(
     ],
 )
 def test_a_file_is_not_made_smaller_without_need(
-    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch, kept: int, room: int
+    s: StoreFixture, monkeypatch: pytest.MonkeyPatch, kept: int, room: int
 ) -> None:
     jobs = many(1, 2_000)
-    desk.write(added=jobs)
-    desk.write(gone_from_memory=jobs[kept:])
-    desk.reopen()
-    size = os.path.getsize(desk.sqlite.path)
+    s.write(added=jobs)
+    s.write(gone_from_memory=jobs[kept:])
+    s.reopen()
+    size = os.path.getsize(s.sqlite.path)
     disk_with(monkeypatch, room)
-    desk.store.tidy()
-    assert os.path.getsize(desk.sqlite.path) == size
+    s.store.tidy()
+    assert os.path.getsize(s.sqlite.path) == size
 
 
 def test_on_a_short_disk_the_log_is_moved_while_there_is_room_for_it(
-    desk: StoreFixture, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk.write(added=many(1))
-    log = os.path.getsize(f"{desk.sqlite.path}-wal")
+    s.write(added=many(1))
+    log = os.path.getsize(f"{s.sqlite.path}-wal")
     disk_with(monkeypatch, 9 * log)
-    assert not desk.store.wants_tidying()
+    assert not s.store.wants_tidying()
     disk_with(monkeypatch, 7 * log)
-    assert desk.store.wants_tidying()
-    desk.store.tidy()
-    desk.write(added=[a_job(99)])
-    assert not desk.store.wants_tidying()
+    assert s.store.wants_tidying()
+    s.store.tidy()
+    s.write(added=[a_job(99)])
+    assert not s.store.wants_tidying()
 
 
 # -- a real one -----------------------------------------------------------------------------------------
@@ -276,30 +274,30 @@ def test_on_a_full_disk_jobs_can_still_end_and_their_room_is_used_again(small_di
         ballast.unlink()
         return True
 
-    desk = sqlite_desk(small_disk / "store.db", make_room=drop)
+    s = sqlite_fixture(small_disk / "store.db", make_room=drop)
     jobs: list[Job] = []
     while ballast.exists():
         batch = many(len(jobs) + 1, 5)
-        write_and_tidy(desk, added=batch)
+        write_and_tidy(s, added=batch)
         jobs += batch
     assert len(jobs) > 400
     for job in jobs[:200]:
-        write_and_tidy(desk, gone_from_memory=[job])
-    assert desk.held() == all_fields(jobs[200:])
+        write_and_tidy(s, gone_from_memory=[job])
+    assert s.held() == all_fields(jobs[200:])
     for job in jobs[200:]:
-        write_and_tidy(desk, gone_from_memory=[job])
+        write_and_tidy(s, gone_from_memory=[job])
     disk = os.statvfs(small_disk)
     assert disk.f_bavail * disk.f_frsize > 1.5 * MIB
-    write_and_tidy(desk, added=jobs[:400])
-    assert desk.held() == all_fields(jobs[:400])
-    desk.close()
+    write_and_tidy(s, added=jobs[:400])
+    assert s.held() == all_fields(jobs[:400])
+    s.close()
 
 
-def write_and_tidy(desk: StoreFixture, **changes: Any) -> None:
+def write_and_tidy(s: StoreFixture, **changes: Any) -> None:
     """As the node does it."""
-    desk.write(**changes)
-    if desk.store.wants_tidying():
-        desk.store.tidy()
+    s.write(**changes)
+    if s.store.wants_tidying():
+        s.store.tidy()
 
 
 def test_what_does_not_fit_on_the_disk_leaves_what_was_there(small_disk: Path) -> None:

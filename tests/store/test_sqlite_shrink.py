@@ -9,7 +9,7 @@ import pytest
 from franca.core.model import Job
 from franca.store import files, sweep
 from franca.store.port import StoreError
-from tests.store.kit import StoreFixture, a_job, all_fields, sqlite_desk, tailed
+from tests.store.kit import StoreFixture, a_job, all_fields, sqlite_fixture, tailed
 
 MIB = 1 << 20
 
@@ -20,8 +20,8 @@ def few_to_spare(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "STEP_PAGES", 100)
 
 
-def size(desk: StoreFixture) -> int:
-    return os.path.getsize(desk.sqlite.path)
+def size(s: StoreFixture) -> int:
+    return os.path.getsize(s.sqlite.path)
 
 
 def many(count: int = 2_000) -> list[Job]:
@@ -29,42 +29,42 @@ def many(count: int = 2_000) -> list[Job]:
 
 
 @pytest.mark.parametrize("how", ["flushed", "purged", "drained"])
-def test_a_backlog_that_is_gone_leaves_a_small_file(desk: StoreFixture, how: str) -> None:
+def test_a_backlog_that_is_gone_leaves_a_small_file(s: StoreFixture, how: str) -> None:
     jobs = many()
-    desk.write(added=[*jobs, a_job(9_999)])
-    desk.store.tidy()
-    assert size(desk) > 3 * MIB
+    s.write(added=[*jobs, a_job(9_999)])
+    s.store.tidy()
+    assert size(s) > 3 * MIB
     if how == "flushed":
-        desk.write(flushed=True, added=[a_job(10_000)])
+        s.write(flushed=True, added=[a_job(10_000)])
     elif how == "purged":
-        desk.write(emptied_backlogs=["q"])
+        s.write(emptied_backlogs=["q"])
     else:
         for start in range(0, len(jobs), 100):
-            desk.write(gone_from_backlog=jobs[start : start + 100])
-    desk.sweep()
-    assert size(desk) < MIB // 2
-    assert list(desk.held()) == [10_000 if how == "flushed" else 9_999]
+            s.write(gone_from_backlog=jobs[start : start + 100])
+    s.sweep()
+    assert size(s) < MIB // 2
+    assert list(s.held()) == [10_000 if how == "flushed" else 9_999]
 
 
-def test_a_step_gives_few_pages_back(desk: StoreFixture) -> None:
+def test_a_step_gives_few_pages_back(s: StoreFixture) -> None:
     jobs = many()
-    desk.write(added=jobs)
-    desk.write(gone_from_backlog=jobs)
-    pages = [desk.sqlite._shrinker._pages()[1]]
-    while desk.store.has_leftovers():
-        desk.store.tidy()
-        pages.append(desk.sqlite._shrinker._pages()[1])
+    s.write(added=jobs)
+    s.write(gone_from_backlog=jobs)
+    pages = [s.sqlite._shrinker._pages()[1]]
+    while s.store.has_leftovers():
+        s.store.tidy()
+        pages.append(s.sqlite._shrinker._pages()[1])
     steps = [before - after for before, after in pairwise(pages)]
     assert len(steps) > 5
     assert max(steps) < 110
 
 
-def test_a_backlog_that_comes_and_goes_finds_the_room_that_it_left(desk: StoreFixture) -> None:
+def test_a_backlog_that_comes_and_goes_finds_the_room_that_it_left(s: StoreFixture) -> None:
     """A quarter of the file may be unused: growing and shrinking for nothing costs writes."""
     jobs = many()
-    desk.write(added=jobs)
-    desk.write(gone_from_backlog=jobs[:300])
-    assert not desk.store.has_leftovers()
+    s.write(added=jobs)
+    s.write(gone_from_backlog=jobs[:300])
+    assert not s.store.has_leftovers()
 
 
 # -- files of an earlier release ------------------------------------------------------------------------
@@ -83,37 +83,37 @@ def without_auto_vacuum(path: str) -> None:
 def test_a_small_file_of_an_earlier_release_is_written_anew_at_the_start(
     path: str, small: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = sqlite_desk(path)
-    desk.write(added=many(500))
-    desk.close()
+    s = sqlite_fixture(path)
+    s.write(added=many(500))
+    s.close()
     without_auto_vacuum(path)
     if not small:
         monkeypatch.setattr(files, "WRITTEN_ANEW_BYTES", 1_000)
-    desk = sqlite_desk(path)
-    assert desk.live() == all_fields(many(500))
-    desk.write(flushed=True)
-    desk.sweep()
-    assert (size(desk) < MIB // 2) is small
-    desk.close()
+    s = sqlite_fixture(path)
+    assert s.live() == all_fields(many(500))
+    s.write(flushed=True)
+    s.sweep()
+    assert (size(s) < MIB // 2) is small
+    s.close()
 
 
 def test_a_compact_file_has_the_same_jobs_and_gives_room_back(path: str) -> None:
-    desk = sqlite_desk(path)
+    s = sqlite_fixture(path)
     jobs = many()
-    desk.write(added=jobs)
-    desk.write(gone_from_backlog=jobs[10:])
-    desk.close()
+    s.write(added=jobs)
+    s.write(gone_from_backlog=jobs[10:])
+    s.close()
     without_auto_vacuum(path)
     assert not files.gives_room_back(path)
     files.compact(path, 1 << 40)
     assert files.gives_room_back(path)
-    anew = sqlite_desk(path)
+    anew = sqlite_fixture(path)
     assert anew.live() == all_fields(jobs[:10])
     anew.close()
 
 
 def test_a_file_that_somebody_reads_is_not_replaced(
-    desk: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch
+    s: StoreFixture, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its log stays, and would be taken for that of the new file, whose pages are others."""
     connect = files.connect
@@ -124,8 +124,8 @@ def test_a_file_that_somebody_reads_is_not_replaced(
         return db
 
     monkeypatch.setattr(files, "connect", connect_without_patience)
-    desk.write(added=many(10))
-    desk.close()
+    s.write(added=many(10))
+    s.close()
     reader = sqlite3.connect(path)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM tail").fetchall()
@@ -134,6 +134,6 @@ def test_a_file_that_somebody_reads_is_not_replaced(
         files.compact(path, 1 << 40)
     reader.close()
     assert os.stat(path).st_ino == inode
-    anew = sqlite_desk(path)
+    anew = sqlite_fixture(path)
     assert anew.live() == all_fields(many(10))
     anew.close()

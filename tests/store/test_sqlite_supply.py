@@ -43,12 +43,12 @@ def test_large_bodies_come_into_memory_a_few_at_a_time_and_all_of_them_come(tmp_
 
 
 def test_policies_are_shared_and_no_more_of_them_remembered_than_is_of_use(
-    desk: StoreFixture,
+    s: StoreFixture,
 ) -> None:
     policies = [Policy(lease_ms=number) for number in range(2 * POLICIES_MAX)]
-    desk.write(added=[tailed(1 + n, policy=policy) for n, policy in enumerate(policies)])
-    found = desk.ready()
+    s.write(added=[tailed(1 + n, policy=policy) for n, policy in enumerate(policies)])
+    found = s.ready()
     assert [job.policy for job in found] == policies
-    assert len(desk.sqlite._reading._policies) <= POLICIES_MAX
-    last, again = desk.recall(ids=(found[-1].id,)), desk.recall(ids=(found[-1].id,))
+    assert len(s.sqlite._reading._policies) <= POLICIES_MAX
+    last, again = s.recall(ids=(found[-1].id,)), s.recall(ids=(found[-1].id,))
     assert last[0].policy is again[0].policy

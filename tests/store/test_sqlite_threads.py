@@ -37,10 +37,10 @@ class Aside:
         return not self._thread.is_alive()
 
 
-def test_a_search_is_interrupted_before_the_store_is_closed(desk: StoreFixture) -> None:
-    desk.write(added=[tailed(n) for n in range(1, 50)])
-    assert len(desk.find(limit=99)) == 49
-    store = desk.sqlite
+def test_a_search_is_interrupted_before_the_store_is_closed(s: StoreFixture) -> None:
+    s.write(added=[tailed(n) for n in range(1, 50)])
+    assert len(s.find(limit=99)) == 49
+    store = s.sqlite
     searching = threading.Event()
 
     def endless(*_: object) -> None:
@@ -51,7 +51,7 @@ def test_a_search_is_interrupted_before_the_store_is_closed(desk: StoreFixture) 
     store._reading.find_live = endless  # type: ignore[assignment,method-assign]
     search = Aside(lambda: store.find(JobQuery()))
     assert searching.wait(PATIENCE_S)
-    closing = Aside(desk.close)
+    closing = Aside(s.close)
     assert closing.is_over
     assert closing.error is None
     assert search.is_over
@@ -60,9 +60,9 @@ def test_a_search_is_interrupted_before_the_store_is_closed(desk: StoreFixture) 
         store.find(JobQuery())
 
 
-def test_a_search_of_many_pages_looks_at_no_more_of_them(desk: StoreFixture) -> None:
-    desk.write(added=[a_job(1)])
-    store = desk.sqlite
+def test_a_search_of_many_pages_looks_at_no_more_of_them(s: StoreFixture) -> None:
+    s.write(added=[a_job(1)])
+    store = s.sqlite
     pages: list[int] = []
 
     def page(*_: object, **__: object) -> tuple[list[object], int]:
@@ -82,12 +82,12 @@ def copied_by_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("copied_by_pages")
-def test_a_copy_that_a_stop_ends_leaves_nothing_behind(desk: StoreFixture, tmp_path: Path) -> None:
-    desk.write(added=[a_job(n) for n in range(1, 200)])
+def test_a_copy_that_a_stop_ends_leaves_nothing_behind(s: StoreFixture, tmp_path: Path) -> None:
+    s.write(added=[a_job(n) for n in range(1, 200)])
     target = tmp_path / "copies" / "copy.db"
     target.parent.mkdir()
     seen: list[list[str]] = []
-    store, check = desk.sqlite, desk.sqlite._readers.check
+    store, check = s.sqlite, s.sqlite._readers.check
 
     def stop_after_three() -> None:
         seen.append(sorted(path.name for path in target.parent.iterdir()))
@@ -104,10 +104,10 @@ def test_a_copy_that_a_stop_ends_leaves_nothing_behind(desk: StoreFixture, tmp_p
 
 @pytest.mark.usefixtures("copied_by_pages")
 def test_a_copy_is_of_one_moment_whatever_is_written_meanwhile(
-    desk: StoreFixture, tmp_path: Path
+    s: StoreFixture, tmp_path: Path
 ) -> None:
-    desk.write(added=[a_job(n) for n in range(1, 200)])
-    store = desk.sqlite
+    s.write(added=[a_job(n) for n in range(1, 200)])
+    store = s.sqlite
     target = str(tmp_path / "copy.db")
     steps = 0
 
@@ -116,7 +116,7 @@ def test_a_copy_is_of_one_moment_whatever_is_written_meanwhile(
         steps += 1
         if steps == 1:
             return  # the copy has not begun
-        desk.write(added=[a_job(1_000 + steps)])
+        s.write(added=[a_job(1_000 + steps)])
         if steps == 2:
             with pytest.raises(StoreError, match="another backup"):
                 store.backup(target)
@@ -130,20 +130,20 @@ def test_a_copy_is_of_one_moment_whatever_is_written_meanwhile(
 
 
 def test_what_a_killed_server_left_of_a_copy_is_no_hindrance(
-    desk: StoreFixture, tmp_path: Path
+    s: StoreFixture, tmp_path: Path
 ) -> None:
-    desk.write(added=[a_job(1)])
+    s.write(added=[a_job(1)])
     target = tmp_path / "copy.db"
     Path(str(target) + files.PARTIAL).write_bytes(b"half of it")
-    desk.store.backup(str(target))
+    s.store.backup(str(target))
     assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy.db"]
 
 
-def test_a_copy_for_which_there_is_no_room_is_not_begun(desk: StoreFixture, tmp_path: Path) -> None:
-    desk.write(added=[a_job(1)])
+def test_a_copy_for_which_there_is_no_room_is_not_begun(s: StoreFixture, tmp_path: Path) -> None:
+    s.write(added=[a_job(1)])
     target = tmp_path / "copy.db"
     with pytest.raises(StoreFull, match="a copy of the store needs"):
-        desk.store.backup(str(target), 1 << 60)
+        s.store.backup(str(target), 1 << 60)
     assert not list(tmp_path.glob("copy*"))
-    desk.store.backup(str(target), 0)
+    s.store.backup(str(target), 0)
     assert target.exists()

@@ -12,7 +12,7 @@ from franca.core.changes import Changes
 from franca.store.port import StoreDamaged
 from franca.store.sqlite import SqliteStore
 from franca.store.wal import check_log, reach_in_index
-from tests.store.kit import a_job, sqlite_desk
+from tests.store.kit import a_job, sqlite_fixture
 
 HEADER = 32
 FRAME_HEADER = 24
@@ -28,16 +28,16 @@ class Crashed:
         folder.mkdir()
         source = folder / "alive"
         source.mkdir()
-        desk = sqlite_desk(source / "store.db")
-        desk.write(added=[a_job(1_000)])
+        s = sqlite_fixture(source / "store.db")
+        s.write(added=[a_job(1_000)])
         self.ends: list[int] = []  # pages in the log after each group
         for number in range(groups):
-            desk.write(added=[a_job(number * 10 + n, body=b"b" * 1_500) for n in range(1, 6)])
-            self.ends.append(reach_in_index(desk.sqlite.path)[0].frames)
+            s.write(added=[a_job(number * 10 + n, body=b"b" * 1_500) for n in range(1, 6)])
+            self.ends.append(reach_in_index(s.sqlite.path)[0].frames)
         self.path = str(folder / "store.db")
         for suffix in ("", "-wal", "-shm"):
-            shutil.copy(desk.sqlite.path + suffix, self.path + suffix)
-        desk.close()
+            shutil.copy(s.sqlite.path + suffix, self.path + suffix)
+        s.close()
         self.log = Path(f"{self.path}-wal")
         self.index = Path(f"{self.path}-shm")
 
@@ -123,18 +123,18 @@ def test_an_index_that_is_not_one_says_nothing(crashed: Crashed, content: bytes)
 
 
 def test_what_an_older_log_left_behind_the_end_does_not_matter(tmp_path: Path) -> None:
-    desk = sqlite_desk(tmp_path / "store.db")
+    s = sqlite_fixture(tmp_path / "store.db")
     for number in range(8):
-        desk.write(added=[a_job(number + 1, body=b"b" * 1_500)])
-    desk.store.tidy()
-    desk.write(added=[a_job(99)])
+        s.write(added=[a_job(number + 1, body=b"b" * 1_500)])
+    s.store.tidy()
+    s.write(added=[a_job(99)])
     heir = tmp_path / "heir.db"
     for suffix in ("", "-wal"):
-        shutil.copy(desk.sqlite.path + suffix, f"{heir}{suffix}")
-    used = reach_in_index(desk.sqlite.path)[0].frames
+        shutil.copy(s.sqlite.path + suffix, f"{heir}{suffix}")
+    used = reach_in_index(s.sqlite.path)[0].frames
     assert os.path.getsize(f"{heir}-wal") > at_page(used + 5)
     check_log(str(heir))
-    desk.close()
+    s.close()
 
 
 def test_the_remains_of_an_older_torn_end_are_not_taken_for_damage(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from random import Random
 from typing import NamedTuple
 
 from tests.support import peer
-from tests.support.connection import Connection
-from tests.support.peer import Answer, Done, Grant, Offer, Unexpected
+from tests.support.connection import Connection, taken
+from tests.support.peer import Answer, Done, Grant, Offer
 
 _COUNTED = (b"RESERVED", b"FOUND", b"OK")
 _TTR_S = 60
@@ -27,18 +27,16 @@ def take_reply(unread: bytearray) -> Reply | None:
     if end < 0:
         return None
     words = tuple(bytes(unread[:end]).split(b" "))
-    data = b""
-    end += 2
-    if words[0] in _COUNTED:
-        size = int(words[-1])
-        if len(unread) < end + size + 2:
-            return None
-        if unread[end + size : end + size + 2] != b"\r\n":
-            raise ValueError(f"no CRLF behind the data of {words}")
-        data = bytes(unread[end : end + size])
-        end += size + 2
-    del unread[:end]
-    return Reply(words, data)
+    start = end + 2
+    if words[0] not in _COUNTED:
+        del unread[:start]
+        return Reply(words)
+    end = start + int(words[-1]) + 2
+    if len(unread) < end:
+        return None
+    if unread[end - 2 : end] != b"\r\n":
+        raise ValueError(f"no CRLF behind the data of {words}")
+    return Reply(words, taken(unread, end)[start:-2])
 
 
 def said(data: bytes) -> Iterator[bytes]:
@@ -60,7 +58,7 @@ class Beanstalkd(Connection[Reply]):
     """One connection on a blocking socket."""
 
     def cut(self) -> Reply | None:
-        return take_reply(self._unread)
+        return take_reply(self.unread)
 
 
 # -- in common words -------------------------------------------------------------------------------
@@ -89,13 +87,10 @@ class Peer(peer.Peer):
         return take_reply(self.unread)
 
     def answers(self, reply: Reply) -> Iterable[Answer]:
-        if not self._expected:
-            raise Unexpected(reply)
+        assert self._expected, reply
         expected = self._expected.popleft()
         word = reply.words[0]
         match expected:
-            case None if word not in (b"USING", b"WATCHING"):
-                raise Unexpected(reply)
             case peer.Accepted() if word == b"INSERTED":
                 yield peer.Accepted(expected.offer, reply.words[1].decode())
             case peer.Accepted() if word in (b"OUT_OF_MEMORY", b"JOB_TOO_BIG", b"DRAINING"):
@@ -107,8 +102,9 @@ class Peer(peer.Peer):
             case Done() if word in (b"DELETED", b"RELEASED", b"BURIED", b"TOUCHED", b"NOT_FOUND"):
                 expected.out = "no" if word == b"NOT_FOUND" else "ok"
                 yield expected
-            case peer.Accepted() | peer.Nothing() | Done():
-                raise Unexpected(reply)
+            case _:
+                assert expected is None, reply
+                assert word in (b"USING", b"WATCHING"), reply
 
     def _grant(self, reply: Reply) -> Grant:
         job_id = reply.words[1]

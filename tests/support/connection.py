@@ -19,6 +19,13 @@ def messages_in(cut: Callable[[bytearray], M | None], data: bytes) -> Iterator[M
         yield message
 
 
+def taken(unread: bytearray, size: int) -> bytes:
+    """Take so many bytes off the front."""
+    data = bytes(unread[:size])
+    del unread[:size]
+    return data
+
+
 class Connection(Scoped, Generic[M]):
     """Bytes to, and messages from, a port or the path of a unix socket.
 
@@ -28,19 +35,17 @@ class Connection(Scoped, Generic[M]):
 
     read_size = 1 << 16
 
-    def __init__(
-        self, where: int | str | Path, host: str = "127.0.0.1", *, timeout: float = 10.0
-    ) -> None:
+    def __init__(self, where: int | str | Path, *, timeout: float = 10.0) -> None:
         self.local_port = 0
         if isinstance(where, int):
-            self._socket = socket.create_connection((host, where), timeout=timeout)
+            self._socket = socket.create_connection(("127.0.0.1", where), timeout=timeout)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.local_port = self._socket.getsockname()[1]
         else:
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.settimeout(timeout)
             self._socket.connect(str(where))
-        self._unread = bytearray()
+        self.unread = bytearray()
         self.aside: list[M] = []
 
     def send_bytes(self, data: bytes) -> None:
@@ -59,7 +64,7 @@ class Connection(Scoped, Generic[M]):
         self._socket.close()
 
     def cut(self) -> M | None:
-        """Take the next whole message off `_unread`; None until it is there."""
+        """Take the next whole message off `unread`; None until it is there."""
         raise NotImplementedError
 
     def read(self) -> M:
@@ -70,7 +75,7 @@ class Connection(Scoped, Generic[M]):
         """All messages that have come already, none of them in part."""
         found = [*self.aside, *iter(self.cut, None)]
         self.aside.clear()
-        assert not self._unread, f"half a message: {bytes(self._unread[:80])!r}"
+        assert not self.unread, f"half a message: {bytes(self.unread[:80])!r}"
         return found
 
     def next_of(self, wanted: Callable[[M], bool]) -> M:
@@ -86,18 +91,17 @@ class Connection(Scoped, Generic[M]):
 
     def _read(self) -> M:
         while (message := self.cut()) is None:
-            self._fill()
+            self.fill()
         return message
 
-    def _fill(self) -> None:
+    def fill(self) -> None:
+        """Some more bytes; `ConnectionResetError` when there will be none."""
         data = self._socket.recv(self.read_size)
         if not data:
             raise ConnectionResetError("the server hung up")
-        self._unread += data
+        self.unread += data
 
     def _take(self, size: int) -> bytes:
-        while len(self._unread) < size:
-            self._fill()
-        taken = bytes(self._unread[:size])
-        del self._unread[:size]
-        return taken
+        while len(self.unread) < size:
+            self.fill()
+        return taken(self.unread, size)

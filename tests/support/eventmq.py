@@ -44,10 +44,8 @@ class EventMQ(Connection[list[bytes]]):
     commands: list[bytes]
     """Those of the transport that have come; messages are without them."""
 
-    def __init__(
-        self, address: int | Path, *, identity: bytes = b"", timeout: float = 10.0
-    ) -> None:
-        super().__init__(address, timeout=timeout)
+    def __init__(self, where: int | Path, *, identity: bytes = b"", timeout: float = 10.0) -> None:
+        super().__init__(where, timeout=timeout)
         self.open(identity=identity)
 
     def open(self, socket_type: str = "DEALER", identity: bytes = b"") -> Self:
@@ -61,13 +59,13 @@ class EventMQ(Connection[list[bytes]]):
         if greeting[0] != 0xFF or greeting[9] & 1 != 1 or greeting[10] < 3:
             raise ValueError(f"not a greeting: {greeting!r}")
         self.commands = []
-        while (ready := take_frames(self._unread)) is None:
-            self._fill()
+        while (ready := take_frames(self.unread)) is None:
+            self.fill()
         if not ready[0].startswith(b"\x05READY"):
             raise ValueError(f"not READY: {ready!r}")
 
     def cut(self) -> list[bytes] | None:
-        while (frames := take_frames(self._unread)) is not None and len(frames) == 1:
+        while (frames := take_frames(self.unread)) is not None and len(frames) == 1:
             self.commands += frames
         return frames
 
@@ -272,9 +270,9 @@ class Peer(peer.Peer):
             return
         if frames[2] == b"REQUEST":
             yield peer.Granted(_granted(frames))
-        elif frames[2] != b"REPLY":
-            raise peer.Unexpected(frames)
-        elif frames[4].startswith(b'{"inflight'):
+            return
+        assert frames[2] == b"REPLY", frames
+        if frames[4].startswith(b'{"inflight'):
             yield from self._settled(self._settling.popleft())
         else:
             yield from self._replied(frames[-1].decode(), frames)
@@ -293,8 +291,7 @@ class Peer(peer.Peer):
             yield self._accepted(jid)
         if len(frames) == HANDED_OVER:
             return
-        if not self._waiting[jid]:
-            raise peer.Unexpected(f"nobody waits for {jid}: {frames}")
+        assert self._waiting[jid], f"nobody waits for {jid}: {frames}"
         yield peer.Result(self._waiting[jid].pop(0), frames[4], b'"error"' in frames[4])
 
     def _accepted(self, jid: str) -> peer.Answer:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 from tests.prove.bodies import undone
 from tests.support import peer
-from tests.support.connection import Connection, messages_in
+from tests.support.connection import Connection, messages_in, taken
 
 JobDict = dict[str, Any]  # a work unit as JSON has it
 
@@ -103,7 +103,7 @@ class Faktory(Connection[Reply]):
     """One connection on a blocking socket. Replies come in the order of the commands."""
 
     def cut(self) -> Reply | None:
-        return take_reply(self._unread)
+        return take_reply(self.unread)
 
     def say(self, *lines: str | bytes) -> None:
         """Send the lines in one write, without waiting for any reply."""
@@ -155,11 +155,6 @@ class Faktory(Connection[Reply]):
         """QUEUE PAUSE, RESUME, REMOVE or LATENCY."""
         return self.command(" ".join(["QUEUE", verb, *names]))
 
-    def end(self) -> None:
-        """END has no reply: the server hangs up."""
-        self.say("END")
-        self.close()
-
 
 def take_replies(unread: bytearray) -> Iterator[bytes]:
     """Take the whole replies off the front: each a line, or a bulk string with its two line ends."""
@@ -168,9 +163,7 @@ def take_replies(unread: bytearray) -> Iterator[bytes]:
         end += 2 if size < 0 else size + 4
         if len(unread) < end:
             return
-        reply = bytes(unread[:end])
-        del unread[:end]
-        yield reply
+        yield taken(unread, end)
 
 
 def said(data: bytes) -> Iterator[bytes]:
@@ -219,8 +212,7 @@ class Peer(peer.Peer):
         self.say(in_bytes(line))
 
     def _on_greeting(self, reply: Reply) -> Iterable[peer.Answer]:
-        if not reply.text.startswith("HI "):
-            raise peer.Unexpected(reply)
+        assert reply.text.startswith("HI "), reply
         hello = {"v": 2, "wid": self.worker} if self.worker else {"v": 2}
         self._ask(f"HELLO {compact(hello)}", self._on_hello)
         return ()
@@ -291,8 +283,7 @@ def _fetched(reply: Reply) -> Iterable[peer.Answer]:
 
 
 def _heard(what: object, reply: Reply) -> Iterable[peer.Answer]:
-    if reply.is_error:
-        raise peer.Unexpected(reply)
+    assert not reply.is_error, reply
     return [] if what is None else [peer.Done(what)]
 
 

@@ -15,7 +15,7 @@ from random import Random
 from typing import NamedTuple, Self
 
 from tests.support import peer
-from tests.support.connection import Connection, messages_in
+from tests.support.connection import Connection, messages_in, taken
 
 _HEADER = struct.Struct(">4sII")
 
@@ -118,9 +118,7 @@ def take_packet(unread: bytearray) -> Packet | None:
         end = start + size
     if not end or len(unread) < end:
         return None
-    packet = Packet(Type(kind), bytes(unread[start:end]))
-    del unread[:end]
-    return packet
+    return Packet(Type(kind), taken(unread, end)[start:])
 
 
 def said(data: bytes) -> Iterator[bytes]:
@@ -145,7 +143,7 @@ class Gearman(Connection[Packet]):
     """How jobs are submitted."""
 
     def cut(self) -> Packet | None:
-        return take_packet(self._unread)
+        return take_packet(self.unread)
 
     def wait_for(self, *wanted: Type) -> Packet:
         """The next of these, or an ERROR; the next of all if none is named. Others are put aside."""
@@ -297,16 +295,14 @@ class Peer(peer.Peer):
                 yield peer.Woken()
             case Type.NO_JOB:
                 yield peer.Nothing()
-            case _ if packet.type in _ASSIGNS:
-                yield peer.Granted(self._grant(packet))
             case _:
-                raise peer.Unexpected(packet)
+                assert packet.type in _ASSIGNS, packet
+                yield peer.Granted(self._grant(packet))
 
     def _told(self, packet: Packet) -> Iterable[peer.Answer]:
         """It is for the first who waits for this job: each is told of everything that comes of it."""
         waiting = self._waiting[packet.handle]
-        if not waiting:
-            raise peer.Unexpected(f"nobody waits for {packet}")
+        assert waiting, f"nobody waits for {packet}"
         if packet.type is Type.WORK_DATA:
             yield peer.Part(waiting[0], packet.data)
         elif packet.type is not Type.WORK_STATUS:
@@ -314,10 +310,9 @@ class Peer(peer.Peer):
 
     def _refused(self, packet: Packet) -> Iterable[peer.Answer]:
         why = packet.body.replace(b"\0", b": ").decode()
+        assert self._created or packet.handle == b"JOB_NOT_FOUND", packet
         if self._created:
             yield peer.Refused(self._created.popleft(), why)
-        elif packet.handle != b"JOB_NOT_FOUND":
-            raise peer.Unexpected(packet)
         elif self._reports:
             self._reports[0].out = "no"
         else:
@@ -330,15 +325,15 @@ class Peer(peer.Peer):
         return peer.Grant(work.handle, name, queue, work.body, TIMES.get(self.variant))
 
     def submit(self, *offers: peer.Offer) -> None:
-        packets = []
+        packets = b""
         for offer in offers:
             self._created.append(offer)
             kind = "_EPOCH" if offer.at else _PRIORITIES[offer.prio] + "_BG" * (not offer.waits)
             at = [str(offer.at)] if offer.at else []
-            packets.append(
-                request(Type["SUBMIT_JOB" + kind], offer.queue, offer.unique, *at, offer.body)
+            packets += request(
+                Type["SUBMIT_JOB" + kind], offer.queue, offer.unique, *at, offer.body
             )
-        self.say(b"".join(packets))
+        self.say(packets)
 
     def take(self) -> None:
         self._send(self.rng.choice((Type.GRAB_JOB, Type.GRAB_JOB_UNIQ, Type.GRAB_JOB_ALL)))

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from tests.support import peer
-from tests.support.connection import Connection, messages_in
+from tests.support.connection import Connection, messages_in, taken
 
 READY, JOB, RESULT, HEARTBEAT, DISCONNECT = 1, 2, 3, 4, 5
 
@@ -149,9 +149,7 @@ def take_frame(unread: bytearray, lead: bytes = b"") -> bytes | None:
         return None
     if not unread.startswith(lead):
         raise ValueError("a message on a unix socket begins with 01")
-    body = bytes(unread[head:end])
-    del unread[:end]
-    return body
+    return taken(unread, end)[head:]
 
 
 def take_reply(unread: bytearray, lead: bytes = b"") -> Reply | None:
@@ -201,12 +199,12 @@ class MemoDB(Connection[Reply]):
         return request
 
     def cut(self) -> Reply | None:
-        return take_reply(self._unread, self.lead)
+        return take_reply(self.unread, self.lead)
 
     def hear(self) -> Reply | None:
         """The next reply if it has come already."""
         reply = self.cut()
-        assert reply or not self._unread, "half a reply"
+        assert reply or not self.unread, "half a reply"
         return reply
 
     # -- roles -----------------------------------------------------------------------------------
@@ -296,8 +294,7 @@ class Peer(peer.Peer):
         if not self.is_open:
             if len(self.unread) < len(HELLO_BACK):
                 return None
-            if not self.unread.startswith(HELLO_BACK):
-                raise peer.Unexpected(bytes(self.unread))
+            assert self.unread.startswith(HELLO_BACK), self.unread
             del self.unread[: len(HELLO_BACK)]
             self.is_open = True
             for number in list(self.requests):
@@ -309,8 +306,7 @@ class Peer(peer.Peer):
         if request is None:
             return  # nobody asks for it any more
         if isinstance(request.what, peer.Offer):
-            if (reply.op, reply.worker) != (RESULT, b""):
-                raise peer.Unexpected(reply)
+            assert (reply.op, reply.worker) == (RESULT, b""), reply
             yield peer.Result(request.what, reply.payload)
             return
         if request.what is not None:
@@ -320,10 +316,9 @@ class Peer(peer.Peer):
             self._ask(heartbeat(reply.worker))
         elif reply.op == JOB:
             yield peer.Granted(_granted(reply))
-        elif reply.op == DISCONNECT:
-            yield peer.Nothing("maybe")
         else:
-            raise peer.Unexpected(reply)
+            assert reply.op == DISCONNECT, reply
+            yield peer.Nothing("maybe")
 
     def _ask(self, message: bytes, what: peer.Offer | peer.Grant | None = None) -> None:
         number = next(self._ids)
@@ -391,7 +386,6 @@ Peer.behaviour = peer.Behaviour(
     usual=(70, 20, 9, 1),
     sleepy=(20, 30, 40, 10),
     slots=(1, 1, 3),
-    resends=True,
     keeps_nothing=True,
     ways=(("wait", ""),),
     has_reserve=True,

@@ -117,10 +117,6 @@ class Done:
 Answer = Accepted | Refused | Part | Result | Granted | Nothing | Woken | Done
 
 
-class Unexpected(Exception):
-    """The server said what no server may say now."""
-
-
 # -- peers -----------------------------------------------------------------------------------------
 
 
@@ -167,7 +163,6 @@ class Behaviour:
     named: float = 0.0
     """How many workers have a name under which their jobs outlive the connection."""
     operated: bool = False
-    resends: bool = False
     beat_ms: int = 0
     asks_at_once: bool = False
     """Whether a worker asks for the next job before its report was heard."""
@@ -245,7 +240,7 @@ class Peer(ABC):
 
     @abstractmethod
     def answers(self, message: Any) -> Iterable[Answer]:
-        """What a message says."""
+        """What a message says; `AssertionError` if it is what no server may say now."""
 
     @property
     def peer_rules(self) -> str:

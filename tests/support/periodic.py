@@ -212,7 +212,7 @@ class Periodic(Speaker, Connection[Message]):
             said = bytes([role + 2]) + b"".join(words)
         self.send_bytes(self.framed(said))
         while self.dialect == CRC and self.take_payload() is None:
-            self._fill()
+            self.fill()
         return self
 
     # -- raw -------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ class Periodic(Speaker, Connection[Message]):
         return msgid
 
     def take_payload(self) -> bytes | None:
-        return take_payload(self.dialect, self._unread)
+        return take_payload(self.dialect, self.unread)
 
     def cut(self) -> Message | None:
         payload = self.take_payload()
@@ -395,8 +395,7 @@ class Peer(Speaker, peer.Peer):
     def cut(self) -> Message | None:
         payload = take_payload(self.dialect, self.unread)
         if payload is not None and not self.is_open:
-            if len(payload) != 4:
-                raise peer.Unexpected(payload)
+            assert len(payload) == 4, payload
             self._begin()
             return self.cut()
         return None if payload is None else parsed(self.dialect, payload)
@@ -410,20 +409,18 @@ class Peer(Speaker, peer.Peer):
             yield self._about(asked, message)
         elif message.command == PONG and self._pinged:
             yield peer.Done(self._pinged.popleft())
-        elif message.command not in (SUCCESS, PONG):
-            raise peer.Unexpected(message)
-        elif asked is not None:
-            yield peer.Done(asked)
+        else:
+            assert message.command in (SUCCESS, PONG), message
+            if asked is not None:
+                yield peer.Done(asked)
 
     def _about(self, offer: peer.Offer, message: Message) -> peer.Answer:
         if message.command == SUCCESS and not offer.waits:
             return peer.Accepted(offer, _name(offer))
         if message.command == NO_WORKER:
             return peer.Refused(offer, "no worker")
-        if message.command != DATA:
-            raise peer.Unexpected(message)
-        failed = message.data in (b"failed", b"expired", b"removed")
-        return peer.Result(offer, message.data, failed)
+        assert message.command == DATA, message
+        return peer.Result(offer, message.data, message.data in (b"failed", b"expired", b"removed"))
 
     def _grant(self, message: Message) -> peer.Grant:
         job = self.job_in(message)

@@ -6,6 +6,7 @@ Everything the process says goes to a file beside its data directory; a start th
 
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -163,11 +164,11 @@ class Server(Scoped):
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def rss_kib(self) -> int:
-        """Resident memory of the process."""
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1])
+    def rss_kib(self, what: str = "VmRSS") -> int:
+        """Resident memory of the process; as `VmHWM`, the most that it has ever had."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        if found := re.search(rf"^{what}:\s+(\d+)", status, re.MULTILINE):
+            return int(found[1])
         raise ServerFailed("the process has no memory any more")
 
     def cpu_seconds(self) -> float:

@@ -4,8 +4,6 @@ A line of code is neither blank nor comment nor docstring. With a commit, its li
 ratio of the two.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess
@@ -76,9 +74,8 @@ def main() -> None:
     for name in sorted(now | before if before else now):
         line = f"{name:36}{now[name]:8,}"
         if before:
-            line += f"{before[name]:8,}" + (
-                f"{now[name] / before[name]:8.3f}" if before[name] else ""
-            )
+            line += f"{before[name]:8,}"
+            line += f"{now[name] / before[name]:8.3f}" if before[name] else ""
         print(line)
 
 

@@ -1,7 +1,5 @@
 """Source as a tree."""
 
-from __future__ import annotations
-
 import ast
 import gc
 

@@ -294,12 +294,9 @@ class Engine(Roster):
         self._blame(link, error, now)
 
     def deliver(self, now: Millis) -> None:
-        """Tell each event to whoever speaks for its session, and what follows from it.
-
-        What follows is added to the events, and told by the call that is under way.
-        """
+        """Tell each event to whoever speaks for its session, and what follows from it."""
         if self._delivering:
-            return
+            return  # what follows is added to the events that are being told
         self._delivering = True
         events = self.broker.events
         try:

@@ -177,11 +177,10 @@ class Node:
 
     def _speak(self) -> None:
         """Send what needs no disk, and keep the rest for the commit that it needs."""
-        speaking = self.engine.speaking
         needed = self._needed_group()
         number, wait = (0, None) if needed is None else (needed.number, needed.said.append)
         waits = 0
-        for link in speaking:
+        for link in self.engine.speaking:
             out = link.out
             connection: Connection = link.carrier
             if out:
@@ -213,7 +212,7 @@ class Node:
                     connection.abort()
                 else:
                     connection.hang_up()
-        speaking.clear()
+        self.engine.speaking.clear()
         if waits and needed is not None:
             needed.size += waits
             self.output.total += waits

@@ -20,10 +20,8 @@ SETTINGS = GearmanSettings(host="box", pid=4711)
 class World(AnyWorld):
     """The server and everybody who speaks to it."""
 
-    def __init__(
-        self, *, settings: GearmanSettings = SETTINGS, seed: int = 1, **world: Any
-    ) -> None:
-        super().__init__(seed=seed, **world)
+    def __init__(self, *, settings: GearmanSettings = SETTINGS, seed: int = 1, **more: Any) -> None:
+        super().__init__(seed=seed, **more)
         self.service = GearmanService(self.broker, settings, Random(seed), self.note_stop)
         self.serve({"gearman": self.service, **listeners("faktory", self.broker, Random(seed))})
         self._settings = settings

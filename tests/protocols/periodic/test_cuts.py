@@ -2,7 +2,7 @@
 
 from random import Random
 
-from tests.prove.fuzz import Stage
+from tests.prove.fuzz import World
 from tests.prove.hostile import Step
 
 SUBMIT = (b"0001", b"\r", b"\x01q\x01m" + bytes(13))
@@ -15,7 +15,7 @@ def test_who_asked_for_a_job_before_it_broke_the_rules_is_given_it_first() -> No
         Step("periodic/client", ((b"\x01",), SUBMIT)),
         Step("periodic/worker", ((b"\x01",), (b"grab", b"\x01"), CAN_DO, NO_MESSAGE)),
     )
-    whole = Stage(exchange).play()
+    whole = World(exchange).play()
     assert b"grab\x05\x01q\x01m" in whole.heard["periodic/worker"]
     for seed in range(20):
-        assert Stage(exchange).play(Random(seed)).heard == whole.heard
+        assert World(exchange).play(Random(seed)).heard == whole.heard

@@ -39,7 +39,7 @@ def _frame(message: Message) -> bytes:
 
 
 def _fill(service: Service, data: bytes) -> bytes:
-    """Ids of workers are drawn from the chance that a stage hands in, and counted from there."""
+    """Ids of workers are drawn from the chance that a world hands in, and counted from there."""
     rng = Random(1)
     boot, number = rng.getrandbits(32), rng.getrandbits(31)
     for worker in range(1, 5):

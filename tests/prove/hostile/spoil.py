@@ -22,8 +22,7 @@ def spoiled(exchange: Exchange, others: Sequence[Exchange], rng: Random) -> Exch
         if choice < 0.75:
             steps[place] = _spoil_step(steps[place], rng)
         elif choice < 0.85:
-            other = rng.choice(rng.choice(others))
-            steps.insert(place, other)
+            steps.insert(place, rng.choice(rng.choice(others)))
         elif choice < 0.9 and len(steps) > 1:
             del steps[place]
         elif choice < 0.95:
@@ -52,8 +51,7 @@ def _spoil_step(step: Step, rng: Random) -> Step:
     place = rng.randrange(len(messages))
     choice = rng.random()
     if choice < 0.8:
-        values = of(step.protocol).values
-        messages[place] = spoiled_message(messages[place], values, rng)
+        messages[place] = spoiled_message(messages[place], of(step.protocol).values, rng)
     elif choice < 0.88:
         messages[place:place] = [messages[place]] * rng.choice(_REPEATS)
     elif choice < 0.94:

@@ -1,4 +1,4 @@
-"""A stage for Gearman peers of nine kinds, each a client and a worker that others wrote.
+"""A peers for Gearman peers of nine kinds, each a client and a worker that others wrote.
 
 FRANCA_TEST_GEARMAND=1 puts Debian's gearmand where Franca stands: what holds for both is what
 clients rely on, and each test that knows better says so with `differs`.
@@ -46,14 +46,14 @@ class Gearmand(Original):
         super().__init__([argv], list(self.ports.values()), data / "stderr")
 
 
-class Stage(Programs):
+class Peers(Programs):
     """A server, and the peers that come to it.
 
-    A stage `within` another has the server of that one, and peers of its own.
+    A peers `within` another has the server of that one, and peers of its own.
     """
 
     def __init__(
-        self, folder: Path, stack: ExitStack, within: Stage | None = None,
+        self, folder: Path, stack: ExitStack, within: Peers | None = None,
         server: Server | None = None,
     ) -> None:  # fmt: skip
         super().__init__(folder, stack)

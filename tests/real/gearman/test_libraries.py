@@ -8,7 +8,7 @@ import pytest
 from tests.real.fetched import NODE
 from tests.real.gearman.clients import b64
 from tests.real.gearman.kinds import KINDS, differs
-from tests.real.gearman.kit import Stage, bare, digest
+from tests.real.gearman.kit import Peers, bare, digest
 from tests.real.kit import CallRefused
 from tests.support.shared import eventually
 
@@ -26,7 +26,7 @@ def test_the_lock_file_pins_the_node_libraries(name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [name for name, kind in KINDS.items() if kind.grabs_unique])
-def test_a_worker_that_asks_sees_the_unique_of_its_job(shared: Stage, kind: str) -> None:
+def test_a_worker_that_asks_sees_the_unique_of_its_job(shared: Peers, kind: str) -> None:
     function = f"unique.{kind}"
     worker = shared.worker(kind, {function: "reverse"}, unique=True)
     handle = shared.shared_library("gear").background(function, b"x", unique="its unique")
@@ -37,7 +37,7 @@ def test_a_worker_that_asks_sees_the_unique_of_its_job(shared: Stage, kind: str)
 @pytest.mark.parametrize(
     "kind", [name for name in KINDS if name not in ("gearman", "node-gearman")]
 )
-def test_a_worker_is_listed_under_the_name_it_gives(shared: Stage, kind: str) -> None:
+def test_a_worker_is_listed_under_the_name_it_gives(shared: Peers, kind: str) -> None:
     shared.worker(kind, {f"listed.{kind}": "reverse"}, id=f"listed-{kind}")
     wanted = f" 127.0.0.1 listed-{kind} : listed.{kind}"
 
@@ -50,7 +50,7 @@ def test_a_worker_is_listed_under_the_name_it_gives(shared: Stage, kind: str) ->
 # -- admin clients ---------------------------------------------------------------------------------
 
 
-def test_gear_asks_for_lists_on_the_connection_of_its_jobs(shared: Stage) -> None:
+def test_gear_asks_for_lists_on_the_connection_of_its_jobs(shared: Peers) -> None:
     client = shared.library("gear")
     handle = client.background("gear.asked", b"x", unique="gear-asked")
     assert "gear.asked\t1\t0\t0\n" in client.call("admin", "Status")
@@ -61,7 +61,7 @@ def test_gear_asks_for_lists_on_the_connection_of_its_jobs(shared: Stage) -> Non
     assert client.call("admin", "CancelJob", handle).startswith("OK")
 
 
-def test_the_admin_client_of_python3_gearman(shared: Stage) -> None:
+def test_the_admin_client_of_python3_gearman(shared: Peers) -> None:
     client = shared.shared_library("python3-gearman")
     client.background("py.asked", b"x")
     wanted = {"task": "py.asked", "queued": 1, "running": 0, "workers": 0}
@@ -74,7 +74,7 @@ def test_the_admin_client_of_python3_gearman(shared: Stage) -> None:
     assert client.call("admin", "ping_server") > 0
 
 
-def test_the_admin_client_of_aiogear(shared: Stage) -> None:
+def test_the_admin_client_of_aiogear(shared: Peers) -> None:
     client = shared.shared_library("aiogear")
     client.background("aio.asked", b"x")
     wanted = {"function": "aio.asked", "total": 1, "running": 0, "available_workers": 0}
@@ -88,7 +88,7 @@ def test_the_admin_client_of_aiogear(shared: Stage) -> None:
     assert client.call("admin", "maxqueue", "aio.asked") == "OK"
 
 
-def test_abraxas_asks_everything_on_one_connection(shared: Stage) -> None:
+def test_abraxas_asks_everything_on_one_connection(shared: Peers) -> None:
     client = shared.library("abraxas")
     assert client.call("echo", b64(b"\0 any bytes \xff")) == b64(b"\0 any bytes \xff")
     client.background("abraxas.asked", b"x")
@@ -100,7 +100,7 @@ def test_abraxas_asks_everything_on_one_connection(shared: Stage) -> None:
     assert "php-worker" in {worker["clientid"] for worker in workers}
 
 
-def test_perl_asks_for_the_servers_status(shared: Stage) -> None:
+def test_perl_asks_for_the_servers_status(shared: Peers) -> None:
     client = shared.shared_library("perl")
     client.background("perl.asked", b"x")
     found = client.call("admin", "get_job_server_status")["perl.asked"]
@@ -108,7 +108,7 @@ def test_perl_asks_for_the_servers_status(shared: Stage) -> None:
 
 
 @differs("these are commands of the Perl server")
-def test_perl_asks_for_jobs_and_clients(shared: Stage) -> None:
+def test_perl_asks_for_jobs_and_clients(shared: Peers) -> None:
     gate = shared.path("gate")
     worker = shared.worker("gear", {"perl.seen": "wait"})
     waiting = shared.client("gear")
@@ -126,7 +126,7 @@ def test_perl_asks_for_jobs_and_clients(shared: Stage) -> None:
     assert end().outcome == "complete"
 
 
-def test_a_full_queue_is_an_error_to_whoever_submits_and_to_nobody_else(shared: Stage) -> None:
+def test_a_full_queue_is_an_error_to_whoever_submits_and_to_nobody_else(shared: Peers) -> None:
     gear, php = shared.library("gear"), shared.library("php")
     gear.background("full", b"1", "full-1")
     admin = shared.shared_library("python3-gearman")
@@ -157,27 +157,27 @@ def test_a_full_queue_is_an_error_to_whoever_submits_and_to_nobody_else(shared: 
     ],
 )
 def test_a_client_on_this_machine_may_shut_the_server_down(
-    stage: Stage, kind: str, verb: str, args: tuple[object, ...]
+    peers: Peers, kind: str, verb: str, args: tuple[object, ...]
 ) -> None:
-    client = stage.library(kind)
-    stage.client("gear").background("kept", b"x")
+    client = peers.library(kind)
+    peers.client("gear").background("kept", b"x")
     client.call(verb, *args)
-    assert stage.server.wait(timeout=20) == 0
-    stage.server.start()
-    assert stage.counts("kept") == (1, 0, 0)
+    assert peers.server.wait(timeout=20) == 0
+    peers.server.start()
+    assert peers.counts("kept") == (1, 0, 0)
 
 
 # -- options and echoes ----------------------------------------------------------------------------
 
 
-def test_gearmanode_echoes_and_sets_options(shared: Stage) -> None:
+def test_gearmanode_echoes_and_sets_options(shared: Peers) -> None:
     client = shared.shared_library("gearmanode")
     assert client.call("echo", "größe") == "größe"
     assert client.call("option", "exceptions") == "exceptions"
     assert client.call("option", "streaming") == "UNKNOWN_OPTION"
 
 
-def test_php_pings_and_asks_by_unique(shared: Stage) -> None:
+def test_php_pings_and_asks_by_unique(shared: Peers) -> None:
     client = shared.library("php")
     assert client.call("ping", b64(b"\0 any bytes \xff")) is True
     client.background("php.asked", b"x", unique="php-unique")
@@ -187,7 +187,7 @@ def test_php_pings_and_asks_by_unique(shared: Stage) -> None:
 
 
 @pytest.mark.parametrize("priority", ["high", None, "low"])
-def test_php_waits_for_a_result_with_one_call(shared: Stage, priority: str | None) -> None:
+def test_php_waits_for_a_result_with_one_call(shared: Peers, priority: str | None) -> None:
     shared.shared_worker("gear")
     client = shared.shared_library("php")
     options = {"priority": priority} if priority else {}
@@ -199,7 +199,7 @@ def test_php_waits_for_a_result_with_one_call(shared: Stage, priority: str | Non
     assert raised["code"] == GEARMAN_WORK_EXCEPTION
 
 
-def test_aiogear_hears_of_a_group_of_jobs_in_its_callback(shared: Stage) -> None:
+def test_aiogear_hears_of_a_group_of_jobs_in_its_callback(shared: Peers) -> None:
     shared.shared_worker("gear")
     client = shared.shared_library("aiogear")
     heard = client.call("group", "gear.progress", [b64(b"x"), b64(b"y")])
@@ -214,13 +214,13 @@ def test_aiogear_hears_of_a_group_of_jobs_in_its_callback(shared: Stage) -> None
         ]
 
 
-def test_the_prefix_of_a_perl_client_keeps_its_functions_apart(stage: Stage) -> None:
+def test_the_prefix_of_a_perl_client_keeps_its_functions_apart(peers: Peers) -> None:
     """The name has a TAB in it."""
-    ours = stage.library("perl", prefix="ours")
-    stage.worker("perl", {"same": "reverse"}, prefix="ours")
-    stage.worker("gear", {"same": "fail"})
+    ours = peers.library("perl", prefix="ours")
+    peers.worker("perl", {"same": "reverse"}, prefix="ours")
+    peers.worker("gear", {"same": "fail"})
     assert ours.do("same", b"abc").result == b"cba"
-    assert stage.client("gear").do("same", b"abc").outcome == "fail"
+    assert peers.client("gear").do("same", b"abc").outcome == "fail"
 
 
 # -- time ------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_the_prefix_of_a_perl_client_keeps_its_functions_apart(stage: Stage) -> 
      pytest.param("php", 1000, id="php")],
 )  # fmt: skip
 def test_a_job_that_takes_longer_than_its_worker_promised_is_given_to_another(
-    shared: Stage, kind: str, timeout: int
+    shared: Peers, kind: str, timeout: int
 ) -> None:
     function, gate = f"slow.{kind}", shared.path("gate")
     slow = shared.worker(kind, {function: "wait"}, timeout=timeout)
@@ -244,7 +244,7 @@ def test_a_job_that_takes_longer_than_its_worker_promised_is_given_to_another(
     assert end().result == str(gate).encode()[::-1]
 
 
-def test_abraxas_runs_as_many_jobs_at_once_as_it_is_told(shared: Stage) -> None:
+def test_abraxas_runs_as_many_jobs_at_once_as_it_is_told(shared: Peers) -> None:
     worker = shared.worker("abraxas", {"three": "wait"}, maxJobs=3)
     gates = [shared.path("gate") for _ in range(4)]
     client = shared.shared_library("gear")

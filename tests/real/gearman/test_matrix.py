@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.real.gearman.kinds import KINDS, Kind, differs_here
-from tests.real.gearman.kit import Stage, digest
+from tests.real.gearman.kit import Peers, digest
 
 TEXT = bytes(range(32, 127))
 BYTES = bytes(range(256))
@@ -36,7 +36,7 @@ def unique_for(client_kind: str, worker_kind: str) -> str:
 
 @in_every_pair
 def test_a_result_comes_back_whatever_the_bytes(
-    shared: Stage, client_kind: str, worker_kind: str
+    shared: Peers, client_kind: str, worker_kind: str
 ) -> None:
     worker = shared.shared_worker(worker_kind)
     client = shared.shared_client(client_kind)
@@ -52,7 +52,7 @@ def test_a_result_comes_back_whatever_the_bytes(
 
 @in_every_pair
 def test_large_workloads_and_results_come_whole(
-    shared: Stage, client_kind: str, worker_kind: str
+    shared: Peers, client_kind: str, worker_kind: str
 ) -> None:
     shared.shared_worker(worker_kind)
     client = shared.shared_client(client_kind)
@@ -67,7 +67,7 @@ def test_large_workloads_and_results_come_whole(
 
 
 @in_every_pair
-def test_a_result_may_be_empty(shared: Stage, client_kind: str, worker_kind: str) -> None:
+def test_a_result_may_be_empty(shared: Peers, client_kind: str, worker_kind: str) -> None:
     if worker_kind == "perl":
         differs_here("an empty result of Perl's worker is never passed on")
     shared.shared_worker(worker_kind)
@@ -79,7 +79,7 @@ def test_a_result_may_be_empty(shared: Stage, client_kind: str, worker_kind: str
 
 
 @in_every_pair
-def test_a_failure_is_told(shared: Stage, client_kind: str, worker_kind: str) -> None:
+def test_a_failure_is_told(shared: Peers, client_kind: str, worker_kind: str) -> None:
     raises = not KINDS[worker_kind].fails
     if raises:
         differs_here("it mistreats exceptions, see below")
@@ -94,7 +94,7 @@ def test_a_failure_is_told(shared: Stage, client_kind: str, worker_kind: str) ->
 
 @in_pairs(lambda worker: worker.raises)
 def test_an_exception_is_told_to_those_who_asked_and_is_a_failure_for_others(
-    shared: Stage, client_kind: str, worker_kind: str
+    shared: Peers, client_kind: str, worker_kind: str
 ) -> None:
     """A worker that sends WORK_FAIL after it is none the worse: it does the next job."""
     if worker_kind in ("perl", "abraxas", "python3-gearman"):
@@ -118,7 +118,7 @@ def test_an_exception_is_told_to_those_who_asked_and_is_a_failure_for_others(
 
 @in_pairs(lambda worker: worker.tells)
 def test_status_data_and_warnings_come_before_the_result(
-    shared: Stage, client_kind: str, worker_kind: str
+    shared: Peers, client_kind: str, worker_kind: str
 ) -> None:
     shared.shared_worker(worker_kind)
     client, hears = shared.shared_client(client_kind), KINDS[client_kind].hears
@@ -140,7 +140,7 @@ def test_status_data_and_warnings_come_before_the_result(
 
 @in_every_pair
 def test_background_jobs_of_every_priority_are_run(
-    shared: Stage, client_kind: str, worker_kind: str
+    shared: Peers, client_kind: str, worker_kind: str
 ) -> None:
     worker = shared.shared_worker(worker_kind)
     client = shared.shared_client(client_kind)

@@ -7,7 +7,7 @@ import pytest
 import trustme
 
 from tests.real.gearman.kinds import differs
-from tests.real.gearman.kit import Stage
+from tests.real.gearman.kit import Peers
 from tests.support.server import Server
 from tests.support.tls import secured
 
@@ -20,8 +20,8 @@ def test_peers_with_certificates_work_together(
     files = {name: str(tmp_path / f"{name}.pem") for name in ("ca", "cert", "key")}
     args = [*secured(tmp_path, ca).flags, "--tls-client-ca", files["ca"]]
     server = Server(tmp_path / "data", speaks=("gearman",), extra_args=args)
-    stage = Stage(tmp_path, stack, server=server)
-    stage.worker(worker_kind, {"hidden": "reverse"}, tls=files)
-    client = stage.library(client_kind, tls=files)
+    peers = Peers(tmp_path, stack, server=server)
+    peers.worker(worker_kind, {"hidden": "reverse"}, tls=files)
+    client = peers.library(client_kind, tls=files)
     for workload in (b"abc", b"x" * 200_000):
         assert client.do("hidden", workload).result == workload[::-1]

@@ -7,21 +7,21 @@ import pytest
 
 from tests.real.gearman.clients import ToolClient
 from tests.real.gearman.kinds import KINDS, differs, need
-from tests.real.gearman.kit import Stage, digest
+from tests.real.gearman.kit import Peers, digest
 from tests.real.kit import CallRefused
 from tests.support.server import HOST
 from tests.support.shared import DEADLINE_S
 
 
-def gearman(stage: Stage, *args: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def gearman(peers: Peers, *args: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     need("gearman")
-    argv = ["gearman", "-h", HOST, "-p", str(stage.port), *args]
+    argv = ["gearman", "-h", HOST, "-p", str(peers.port), *args]
     return subprocess.run(argv, input=given, capture_output=True, timeout=DEADLINE_S)
 
 
-def rows(stage: Stage, function: str, *command: str) -> list[list[str]]:
+def rows(peers: Peers, function: str, *command: str) -> list[list[str]]:
     """What gearadmin lists of a function, each line in words."""
-    *lines, last = stage.admin(*command).splitlines()
+    *lines, last = peers.admin(*command).splitlines()
     assert last == "."
     return [line.split("\t") for line in lines if line.split("\t")[0] == function]
 
@@ -32,14 +32,14 @@ def rows(stage: Stage, function: str, *command: str) -> list[list[str]]:
 @differs("the tool hangs: its WORK_FAIL ends with a NUL that the tool does not expect")
 @pytest.mark.parametrize("worker_kind", [name for name, kind in KINDS.items() if kind.raises])
 def test_the_tool_ends_with_job_failed_when_a_worker_raises(
-    shared: Stage, worker_kind: str
+    shared: Peers, worker_kind: str
 ) -> None:
     shared.shared_worker(worker_kind)
     done = gearman(shared, "-f", f"{worker_kind}.raise", given=b"x")
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"Job failed\n")
 
 
-def test_each_line_may_be_a_job_and_the_data_may_be_arguments(shared: Stage) -> None:
+def test_each_line_may_be_a_job_and_the_data_may_be_arguments(shared: Peers) -> None:
     shared.shared_worker("php")
     name = "php.reverse"
     done = gearman(shared, "-N", "-f", name, given=b"one\ntwo\nthree\n")
@@ -53,7 +53,7 @@ def test_each_line_may_be_a_job_and_the_data_may_be_arguments(shared: Stage) -> 
 
 
 def test_a_worker_of_the_tool_sends_its_lines_as_data_and_ends_after_its_count(
-    shared: Stage,
+    shared: Peers,
 ) -> None:
     need("gearman")
     argv = ["gearman", "-h", HOST, "-p", str(shared.port), "-w", "-c", "2", "-n"]
@@ -72,7 +72,7 @@ def test_a_worker_of_the_tool_sends_its_lines_as_data_and_ends_after_its_count(
 # -- gearadmin -------------------------------------------------------------------------------------
 
 
-def test_it_tells_of_the_server(shared: Stage) -> None:
+def test_it_tells_of_the_server(shared: Peers) -> None:
     assert int(shared.admin("--getpid")) == shared.server.process.pid
     assert re.fullmatch(r"\d+\.\d+.*\n", shared.admin("--server-version"))
     assert shared.admin("--server-verbose").strip() in (
@@ -80,7 +80,7 @@ def test_it_tells_of_the_server(shared: Stage) -> None:
     )  # fmt: skip
 
 
-def test_it_counts_jobs_and_workers(shared: Stage) -> None:
+def test_it_counts_jobs_and_workers(shared: Peers) -> None:
     client = shared.shared_client("gear")
     for priority in ("high", "low", None, "low", "low"):
         client.background("admin.counted", b"x", priority=priority)
@@ -101,7 +101,7 @@ def test_it_counts_jobs_and_workers(shared: Stage) -> None:
     shared.until_counts("admin.held", 0, 0, 1)
 
 
-def test_it_shows_jobs_and_cancels_them(shared: Stage) -> None:
+def test_it_shows_jobs_and_cancels_them(shared: Peers) -> None:
     client = shared.library("php")
     handle = client.background("admin.cancelled", b"x", unique="admin-unique")
     assert f"{handle}\t0\t0\t1" in shared.admin("--show-jobs").splitlines()
@@ -117,7 +117,7 @@ def test_it_shows_jobs_and_cancels_them(shared: Stage) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whoever_waits_for_a_cancelled_job_hears_that_it_failed(shared: Stage, kind: str) -> None:
+def test_whoever_waits_for_a_cancelled_job_hears_that_it_failed(shared: Peers, kind: str) -> None:
     client = shared.client(kind)
     end = client.begin(f"admin.waited.{kind}", b"x", unique=f"waited-{kind}")
     shared.until_counts(f"admin.waited.{kind}", 1, 0, 0)
@@ -127,7 +127,7 @@ def test_whoever_waits_for_a_cancelled_job_hears_that_it_failed(shared: Stage, k
     assert end().outcome == "fail"
 
 
-def test_it_creates_and_drops_functions(shared: Stage) -> None:
+def test_it_creates_and_drops_functions(shared: Peers) -> None:
     name = "admin.created"
     assert shared.admin("--create-function", name) == "OK\n"
     assert rows(shared, name, "--status") == [[name, "0", "0", "0"]]
@@ -141,7 +141,7 @@ def test_it_creates_and_drops_functions(shared: Stage) -> None:
         shared.admin("--drop-function", "gear.reverse")
 
 
-def test_the_tool_and_the_admin_see_each_others_jobs(shared: Stage) -> None:
+def test_the_tool_and_the_admin_see_each_others_jobs(shared: Peers) -> None:
     need("gearman")
     handle = ToolClient(shared.port).background("admin.tool", b"x", unique="tool-1")
     assert handle in [line.split("\t")[0] for line in shared.admin("--show-jobs").splitlines()]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.real.gearman.clients import LibraryClient
 from tests.real.gearman.kinds import KINDS, differs, need
-from tests.real.gearman.kit import Stage
+from tests.real.gearman.kit import Peers
 from tests.real.gearman.transcript import FOLDER, Act, text
 from tests.real.kit import compare
 from tests.real.relay import CLIENT, SERVER, Relay
@@ -44,7 +44,7 @@ PRE_SLEEP = b"\0REQ" + struct.pack(">II", 4, 0)
 
 @differs("its handles and its answers to exceptions are its own")
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_said_is_what_was_said(shared: Stage, kind: str) -> None:
+def test_what_is_said_is_what_was_said(shared: Peers, kind: str) -> None:
     _need_version(kind)
     acts = [_client_act(shared, kind)]
     acts.append(_worker_act(shared, kind, "progress" if KINDS[kind].tells else "reverse"))
@@ -62,11 +62,11 @@ def _need_version(kind: str) -> None:
             pytest.skip(f"recorded with {kind} {wanted}; here is {found}")
 
 
-def _client_act(stage: Stage, kind: str) -> Act:
+def _client_act(peers: Peers, kind: str) -> Act:
     act = Act("A client: a job that is done, one that is not, one in the background")
-    stage.shared_worker("gear")
-    with Relay(stage.port) as proxy:
-        client = stage.client(kind, port=proxy.port)
+    peers.shared_worker("gear")
+    with Relay(peers.port) as proxy:
+        client = peers.client(kind, port=proxy.port)
         assert client.do("gear.reverse", b"abc").result == b"cba"
         assert client.do("gear.raise", b"abc").outcome != "complete"
         handle = client.background("nobody", b"later", "given", priority="low")
@@ -80,13 +80,13 @@ def _client_act(stage: Stage, kind: str) -> Act:
     return act
 
 
-def _worker_act(stage: Stage, kind: str, does: str) -> Act:
+def _worker_act(peers: Peers, kind: str, does: str) -> Act:
     act = Act(f"A worker, and a job: {does}")
     function = f"told.{does}"
-    with Relay(stage.port) as proxy:
-        worker = stage.worker(kind, {function: does}, port=proxy.port)
+    with Relay(peers.port) as proxy:
+        worker = peers.worker(kind, {function: does}, port=proxy.port)
         eventually(lambda: proxy.said(CLIENT).count(PRE_SLEEP) == 1, "its sleep")
-        stage.shared_client("gear").do(function, b"abc", unique="given")
+        peers.shared_client("gear").do(function, b"abc", unique="given")
         eventually(lambda: proxy.said(CLIENT).count(PRE_SLEEP) == 2, "its next sleep")
         worker.close()
     act.note(proxy)

@@ -86,15 +86,15 @@ _INTRODUCTION = """\
 def said(path: Path, handle: Callable[[str], bytes]) -> list[tuple[str, bytes]]:
     """What its connections sent, each with its act's title, and with these acts' handles."""
     found: list[tuple[str, bytes]] = []
-    title, speaking = "", False
+    title, is_clients = "", False
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
             title = line.removeprefix("== ")
         elif line.startswith("-- "):
-            speaking = line.endswith(SAID[CLIENT])
-            if speaking:
+            is_clients = line.endswith(SAID[CLIENT])
+            if is_clients:
                 found.append((title, b""))
-        elif line and speaking:
+        elif line and is_clients:
             found[-1] = (title, found[-1][1] + _packed(line, handle(title)))
     return found
 

@@ -145,8 +145,8 @@ class Peer:
 
     async def load(self, jobs: list[list[str]]) -> Any:
         packed = [bytes(_job(*job)) for job in jobs]
-        answer = await self._raw(LOAD + struct.pack(">q", len(packed)) + b"".join(packed))
-        return answer == b"\x10"
+        size = struct.pack(">q", len(jobs))
+        return await self._raw(LOAD + size + b"".join(packed)) == b"\x10"
 
 
 def _job(func: str, name: str, workload: str = "", **numbers: Any) -> Any:

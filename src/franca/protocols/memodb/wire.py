@@ -188,6 +188,10 @@ class MessageReader(Inbox):
                             return Message(RESULT, stack, data, WORD, end, rest, size, True, name)
                     return self._message(data)
             self._data, self._at, data = data, at, b""
+        return self._next_of_others(data)
+
+    def _next_of_others(self, data: bytes) -> Message | None:
+        """The same of what is not plain: the hello, what was put back, and what comes in parts."""
         if self._put_back is not None:
             if data:
                 self.feed(data)

@@ -7,7 +7,7 @@ job has a connection of its own here.
 from __future__ import annotations
 
 import asyncio
-import base64
+from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -34,7 +34,7 @@ async def submit(
     client: Client, how: str, function: str, workload: str, unique: str = "", priority: str = ""
 ) -> str:
     send = getattr(client, "submit_job" + (priority and f"_{priority}") + how)
-    created = await send(function, base64.b64decode(workload), uuid=unique.encode() or None)
+    created = await send(function, b64decode(workload), uuid=unique.encode() or None)
     return str(created.handle)
 
 
@@ -73,11 +73,10 @@ async def group(function: str, workloads: list[str]) -> dict[str, list[Any]]:
 
     async with connected(CallbackClient) as client:
         client.set_update_callback(update)
-        jobs = [(b"job %d" % n, base64.b64decode(each)) for n, each in enumerate(workloads)]
+        jobs = [(b"job %d" % n, b64decode(each)) for n, each in enumerate(workloads)]
         accepted, completed = await client.submit_jobs(function, jobs)
         await accepted
-        results = await completed
-        heard["results"] = sorted(each["data"] for each in results)
+        heard["results"] = sorted(each["data"] for each in await completed)
         await asyncio.sleep(0)
     return heard
 
@@ -85,9 +84,7 @@ async def group(function: str, workloads: list[str]) -> dict[str, list[Any]]:
 async def sched(function: str, workload: str, when: str) -> str:
     moment = datetime.fromisoformat(when)
     async with connected() as client:
-        created = await client.submit_job_sched(
-            function, moment, base64.b64decode(workload), uuid=b""
-        )
+        created = await client.submit_job_sched(function, moment, b64decode(workload), uuid=b"")
     return str(created.handle)
 
 

@@ -29,8 +29,7 @@ async def main() -> None:
                 loop.call_soon_threadsafe(worker.send, packet, job.handle, *map(str, args))
 
             job_of_tests = how, job.function, job.workload.encode(), tell
-            result = await asyncio.to_thread(perform, *job_of_tests, handle=job.handle)
-            return result.decode()
+            return (await asyncio.to_thread(perform, *job_of_tests, handle=job.handle)).decode()
 
         return work
 
