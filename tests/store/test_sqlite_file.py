@@ -242,12 +242,11 @@ def test_what_was_not_written_by_us_is_refused(path: str, damage: str) -> None:
 
 
 def lead_twice_to_the_first(desk: StoreFixture, path: str, tree: str) -> None:
-    """Close the store, and let the second entry of a table or an index be its first once more."""
+    """Let the second entry of a table or an index be its first once more, in the file alone."""
     db = desk.sqlite._db
     db.execute("PRAGMA wal_checkpoint(PASSIVE)")
     root = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
     [(page,)] = db.execute(root, (tree,)).fetchall()
-    desk.close()
     with open(path, "r+b") as file:
         pointers_at = (page - 1) * 4096 + 8
         file.seek(pointers_at)
@@ -259,11 +258,13 @@ def lead_twice_to_the_first(desk: StoreFixture, path: str, tree: str) -> None:
 def test_jobs_that_an_index_gives_twice_are_refused(desk: StoreFixture, path: str) -> None:
     """An entry of an index that leads to another row: right row, right checksum, wrong place."""
     desk.write(added=[tailed(n) for n in (1, 2, 3)])
-    lead_twice_to_the_first(desk, path, "tail_ready")
-    desk.store = SqliteStore(path)
     desk.reopen()
+    lead_twice_to_the_first(desk, path, "tail_ready")
+    desk.sqlite._db.execute("PRAGMA shrink_memory").fetchall()  # it is read from the file again
     with pytest.raises(StoreDamaged, match="twice"):
         desk.ready()
+    with pytest.raises(StoreDamaged, match="twice"):
+        desk.reopen()
 
 
 def test_an_index_that_says_something_else_than_the_table_is_refused(
@@ -294,7 +295,9 @@ def change_behind_an_index(path: str, index: str, job: Job) -> None:
 
 def test_a_row_that_its_table_gives_twice_is_refused(desk: StoreFixture, path: str) -> None:
     desk.write(added=[a_job(n) for n in (1, 2, 3)])
+    desk.reopen()
     lead_twice_to_the_first(desk, path, "jobs")
+    desk.close()
     with pytest.raises(StoreDamaged, match="3 and 0 jobs were written, 2 and 0"):
         SqliteStore(path).open()
 
