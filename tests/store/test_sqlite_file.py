@@ -240,12 +240,11 @@ def test_what_was_not_written_by_us_is_refused(path: str, damage: str) -> None:
 
 
 def lead_twice_to_the_first(s: StoreFixture, path: str, tree: str) -> None:
-    """Close the store, and let the second entry of a table or an index be its first once more."""
+    """Let the second entry of a table or an index be its first once more, in the file alone."""
     db = s.sqlite._db
     db.execute("PRAGMA wal_checkpoint(PASSIVE)")
     root = "SELECT rootpage FROM sqlite_schema WHERE name = ?"
     [(page,)] = db.execute(root, (tree,)).fetchall()
-    s.close()
     with open(path, "r+b") as file:
         pointers_at = (page - 1) * 4096 + 8
         file.seek(pointers_at)
@@ -257,11 +256,13 @@ def lead_twice_to_the_first(s: StoreFixture, path: str, tree: str) -> None:
 def test_jobs_that_an_index_gives_twice_are_refused(s: StoreFixture, path: str) -> None:
     """An entry of an index that leads to another row: right row, right checksum, wrong place."""
     s.write(added=[tailed(n) for n in (1, 2, 3)])
-    lead_twice_to_the_first(s, path, "tail_ready")
-    s.store = SqliteStore(path)
     s.reopen()
+    lead_twice_to_the_first(s, path, "tail_ready")
+    s.sqlite._db.execute("PRAGMA shrink_memory").fetchall()  # it is read from the file again
     with pytest.raises(StoreDamaged, match="twice"):
         s.ready()
+    with pytest.raises(StoreDamaged, match="twice"):
+        s.reopen()
 
 
 def test_an_index_that_says_something_else_than_the_table_is_refused(
@@ -292,7 +293,9 @@ def change_behind_an_index(path: str, index: str, job: Job) -> None:
 
 def test_a_row_that_its_table_gives_twice_is_refused(s: StoreFixture, path: str) -> None:
     s.write(added=[a_job(n) for n in (1, 2, 3)])
+    s.reopen()
     lead_twice_to_the_first(s, path, "jobs")
+    s.close()
     with pytest.raises(StoreDamaged, match="3 and 0 jobs were written, 2 and 0"):
         SqliteStore(path).open()
 

@@ -19,7 +19,7 @@ import pytest
 from franca.control import client
 from franca.core.changes import Changes
 from franca.core.model import Job, JobQuery, Shelf, State
-from franca.store import search
+from franca.store import files, search
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import a_job
 from tests.store.recording import VARIABLE
@@ -151,7 +151,7 @@ def test_every_statement_of_a_servers_life_finds_its_rows_by_an_index(tmp_path: 
     served = [s for s in statements if s.startswith(("SELECT", "UPDATE", "DELETE", "INSERT"))]
     for table in ("jobs", "tail", "bodies", "dropped_1_tail"):
         assert any(f"DELETE FROM {table} " in sql for sql in served), f"{table}: {served}"
-    with closing(sqlite3.connect(tmp_path / "data" / "franca.db")) as db:
+    with closing(files.connect(str(tmp_path / "data" / "franca.db"))) as db:
         for when in ("never analysed", "analysed"):
             found = {sql: scans(db, sql) for sql in served}
             bad = {sql: steps for sql, steps in found.items() if steps}

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable
 
+from franca.store import rows
 from franca.store.migrate import migrate
 from franca.store.port import StoreDamaged, StoreError, StoreFull
 from franca.store.wal import check_log
@@ -39,6 +40,7 @@ def connect(path: str) -> sqlite3.Connection:
     # Some builds overwrite what is deleted with zeros and log every page that falls free.
     db.execute("PRAGMA secure_delete = OFF").fetchall()
     db.execute("PRAGMA temp_store = MEMORY")
+    db.create_function("is_sound", -1, rows.is_sound)
     if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         raise StoreError(f"{path}: the file system does not support a write-ahead log")
     if db.execute("PRAGMA synchronous").fetchone()[0] != 2:

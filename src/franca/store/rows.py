@@ -33,6 +33,11 @@ LIFE = "priority, state, place, run_at, failures, job, crc"
 COLUMNS = f"id, queue, kind, name, key, apart, {LIFE}"
 """Those before LIFE are of fields that never change (`FIXED_FIELDS`), and are written once."""
 COLUMN_COUNT = len(COLUMNS.split(","))
+SOUND = (
+    "is_sound(j.era << 1 | j.apart, j.job, j.crc, "
+    "j.id, j.queue, j.kind, j.name, j.state, j.run_at, j.failures)"
+)
+"""What a row of the tail must be before it may be passed over: see `is_sound`."""
 
 Row = tuple[Any, ...]
 """A row as the database driver gives and takes it."""
@@ -103,6 +108,18 @@ def job_of(row: Row, policies: dict[Policy, Policy], shelf: Shelf) -> Job:
     job.timed = False
     weigh(job)
     return job
+
+
+def is_sound(salt: int, piece: bytes, crc: int, *columns: object) -> bool:
+    """Whether a row is what was written, as far as rows are counted and passed over by it.
+
+    For SQL: one that is not sound must be brought, and found out, though it does not seem to fit.
+    """
+    if crc32(piece, salt) != crc:
+        return False
+    job = _decode(piece)
+    life = (job.state, job.run_at, job.failures)
+    return columns == (job.id, job.queue, job.kind, job.name, *life)
 
 
 def bodiless(row: Row) -> Job:

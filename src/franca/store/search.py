@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from franca.core.model import Job, JobId, JobQuery, Policy, Shelf, State
 from franca.core.wants import Recall, SupplyReady, Want
 from franca.store.group import GroupWriter
-from franca.store.rows import APART, COLUMNS, Row, job_of, seal
+from franca.store.rows import APART, COLUMNS, SOUND, Row, job_of, seal
 
 RECALLED_BYTES = 16 * 1024 * 1024
 FOUND_BYTES = 64 * 1024 * 1024
@@ -28,7 +28,9 @@ FOUND_BYTES = 64 * 1024 * 1024
 _WAITING = "j.state = 0 AND j.state <> 1"
 LOOK_ROWS = 2_000
 """Rows of one shelf that a page looks at: more would hold up whoever waits for it."""
-LIVING = "(j.state <> 1 OR j.era = ifnull((SELECT e.era FROM eras e WHERE e.queue = j.queue), 0))"
+CHECKED_ROWS = 100
+"""And those before them whose order is checked: more than one page of the file has."""
+LIVING = "(j.state <> 1 OR j.era + 0 = ifnull((SELECT era FROM eras WHERE queue = j.queue), 0))"
 """What a row of the tail must be, or it is only still there because nobody deleted it yet."""
 _RUN_AT = [column.strip() for column in COLUMNS.split(",")].index("run_at")
 _FIRST, _LAST = -(2**63), 2**63 - 1
@@ -68,15 +70,18 @@ class Source(NamedTuple):
     table: str
     state: State | None
 
-    def where(self, query: JobQuery) -> str:
-        """What a row must be, besides what the query says of all."""
+    def where(self, query: JobQuery, fits: list[str]) -> str:
+        """What a row must be: what the query says of all, and what it says of this source."""
         if self.state is not None:
             # Those that are named are found by their names: the sign keeps the state's index out.
             by_other = query.ids or self.finds(query)
-            return _FITS[self.state].format("+j.state" if by_other else "j.state")
+            state = _FITS[self.state].format("+j.state" if by_other else "j.state")
+            return " AND ".join([state, *fits])
         among = ", ".join(str(int(state)) for state in query.states)
-        conditions = [f"+j.state IN ({among})"] if among else []
-        return " AND ".join([*conditions, LIVING] if self.shelf is Shelf.BACKLOG else conditions)
+        conditions = [*fits, f"+j.state IN ({among})" if among else "1"]
+        if self.shelf is Shelf.HELD:
+            return " AND ".join(conditions)
+        return f"({' AND '.join([*conditions, LIVING])} OR NOT {SOUND})"
 
     def finds(self, query: JobQuery) -> bool:
         """Whether an index leads to the names that are asked for."""
@@ -98,7 +103,9 @@ def read_page(
     Those that are held and `gone` have only not been deleted yet.
     """
     limit = query.limit
-    conditions, values = _conditions(query)
+    fits, values = _conditions(query)
+    within = [f"j.id IN ({', '.join('?' * len(query.ids))})"] if query.ids else []
+    values += query.ids
     bound = None
     order = "j.run_at, j.id"
     if not query.by_time:
@@ -106,11 +113,11 @@ def read_page(
         bound = _bound(db, [source for source in sources if source.walks(query)], query)
         edge = _FIRST if query.newest_first else _LAST
         ends = sorted((_next_id(query), edge if bound is None else bound))
-        conditions.append("j.id BETWEEN ? AND ?")
+        within.append("j.id BETWEEN ? AND ?")
         values += ends
     found: list[tuple[Shelf, Row]] = []
     for source in sources:
-        where = " AND ".join(filter(None, [source.where(query), *conditions])) or "1"
+        where = " AND ".join([source.where(query, fits), *within])
         columns, table = columns_of(source.table), source.table
         sql = f"SELECT {columns} FROM {table} j WHERE {where} ORDER BY {order} LIMIT ?"
         held_and_gone = gone if query.by_time and source.shelf is Shelf.HELD else ()
@@ -153,15 +160,22 @@ def sources_of(query: JobQuery) -> list[Source]:
 
 def _bound(db: sqlite3.Connection, sources: list[Source], query: JobQuery) -> JobId | None:
     """The id up to which none of these has more rows than a page looks at; None if they end."""
-    sign, order = ("<=", "DESC") if query.newest_first else (">=", "")
+    step = -1 if query.newest_first else 1
+    ways = [(">=", ""), ("<", "DESC")] if step > 0 else [("<=", "DESC"), (">", "")]
+    start = _next_id(query)
     bounds: list[JobId] = []
     for source in sources:
         state = "1" if source.state is None else _FITS[source.state].format("j.state")
-        sql = (
-            f"SELECT j.id FROM {source.table} j WHERE {state} AND j.id {sign} ? "
-            f"ORDER BY j.id {order} LIMIT 1 OFFSET {LOOK_ROWS - 1}"
+        where = f"{source.table} j WHERE {state} AND j.id"
+        sql = f"SELECT j.id FROM {where} {{}} ? ORDER BY j.id {{}} LIMIT ?"
+        # Some before the start too, and a mark right before it: they are not on that side of it if
+        # the search was led astray.
+        ids, before = (
+            db.execute(sql.format(*way), (start, number)).fetchall()
+            for way, number in zip(ways, (LOOK_ROWS, CHECKED_ROWS), strict=True)
         )
-        bounds += [job_id for (job_id,) in db.execute(sql, (_next_id(query),))]
+        check_order([*before[::-1], (start - (step > 0), 0), *ids][::step])
+        bounds += [job_id for (job_id,) in ids[LOOK_ROWS - 1 :]]
     if not bounds:
         return None
     return max(bounds) if query.newest_first else min(bounds)
@@ -175,14 +189,13 @@ def _next_id(query: JobQuery) -> JobId:
 
 
 def _conditions(query: JobQuery) -> tuple[list[str], list[object]]:
-    """What the query says of all jobs, but for their states and the page."""
+    """What the query says of all jobs, but for their states, their ids and the page."""
     conditions: list[str] = []
     values: list[object] = []
     for column, wanted in (
         ("+j.queue", (query.queue,) if query.queue else ()),
         ("j.kind", (query.kind,) if query.kind else ()),
         ("j.name", query.names),
-        ("j.id", query.ids),
     ):
         if wanted:
             conditions.append(f"{column} IN ({', '.join('?' * len(wanted))})")
@@ -220,7 +233,7 @@ class Reading:
             sql = select("tail", where, "priority, place")
             values = (want.queue, self._books.eras.get(want.queue, 0), *want.mark, want.limit)
             jobs = self._tail(db, sql, values, want.bytes_max)
-            _check_order([want.mark, *((job.priority, job.place) for job in jobs)])
+            check_order([want.mark, *((job.priority, job.place) for job in jobs)])
             return jobs
         # In two parts, because of (run_at, id) SQLite would use the first only, and any number of
         # jobs may have the same time.
@@ -230,7 +243,7 @@ class Reading:
         if len(jobs) < want.limit and room > 0:
             sql = select("tail", f"{_WAITING} AND j.run_at > ?", "run_at, id", bodies=False)
             jobs += self._tail(db, sql, (want.mark[0], want.limit - len(jobs)), room)
-        _check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
+        check_order([want.mark, *((job.run_at, job.id) for job in jobs)])
         return jobs
 
     def _tail(
@@ -294,7 +307,7 @@ class Reading:
             rest = replace(query, after=reached, limit=query.limit - len(found))
 
 
-def _check_order(keys: list[tuple[int, int]]) -> None:
-    """Each job comes once and in its turn; a damaged index may say otherwise."""
+def check_order(keys: Iterable[Row]) -> None:
+    """Each job comes once and in its turn; a damaged table or index may say otherwise."""
     if any(first >= second for first, second in pairwise(keys)):
-        raise ValueError("an index of the tail is damaged: jobs come twice or in disorder")
+        raise ValueError("the tail or an index of it is damaged: jobs come twice or in disorder")

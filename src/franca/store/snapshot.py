@@ -31,14 +31,14 @@ from franca.core.wants import Snapshot
 from franca.store import search
 from franca.store.group import FLUSHED_BYTES, GroupWriter
 from franca.store.port import count_timed
-from franca.store.rows import BODY_APART_BYTES, Row, bodiless, job_of, seal
+from franca.store.rows import BODY_APART_BYTES, SOUND, Row, bodiless, job_of, seal
 
 RECENT_NAMES = 10_000
 HELD_BODIES_BYTES = 24 * 1024 * 1024
 """Large bodies of ready jobs that are read at the start; the others stay in the store."""
 
 _ID_SUMS = "coalesce(sum({0} & 0xffffffff), 0), coalesce(sum({0} >> 32), 0)"
-"""What two indexes have in common that are about the same jobs. In halves: no sum is too large."""
+"""What indexes have in common that are about the same jobs. In halves: no sum is too large."""
 
 
 def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
@@ -142,23 +142,24 @@ def _backlog_counts(db: sqlite3.Connection, books: GroupWriter) -> tuple[list[Ba
             (count.queue, books.eras.get(count.queue, 0)),
         ).fetchone()
     books.eras_over += [q for q in books.eras if q not in counts and q not in books.emptied]
-    # Found by the index and read from the table, because the two may not say the same.
+    # Found by an index and read from the table. Who is not sound, or not where a search would look
+    # for it, is not counted: the sum is then another than that of what was written.
     low = high = 0
-    for queue, state, failed, kept, number, low_sum, high_sum, amiss in db.execute(
+    timed, states = _index(books, "tail_timed"), _index(books, "tail_states")
+    is_in = "EXISTS (SELECT 1 FROM tail s INDEXED BY {} WHERE s.state <> 1 AND {})"
+    by_state = is_in.format(states, "(s.state, s.id) = (j.state, j.id)")
+    by_time = is_in.format(timed, "(s.state, s.run_at, s.id) = (j.state, j.run_at, j.id)")
+    for queue, state, failed, kept, number, low_sum, high_sum in db.execute(
         f"SELECT j.queue, j.state, j.failures > 0, j.run_at >= {KEPT_MS}, count(*), "
-        f"{_ID_SUMS.format('i.id')}, sum((i.state, i.run_at) <> (j.state, j.run_at)) "
-        f"FROM tail i INDEXED BY {_index(books, 'tail_timed')} JOIN tail j ON j.id = i.id "
-        "WHERE i.state <> 1 GROUP BY 1, 2, 3, 4"
+        f"{_ID_SUMS.format('i.id')} FROM tail i INDEXED BY {timed} JOIN tail j ON j.id = i.id "
+        f"WHERE i.state <> 1 AND {SOUND} AND {by_state} AND {by_time} GROUP BY 1, 2, 3, 4"
     ):
         rows += number
         low, high = low + low_sum, high + high_sum
-        if amiss:
-            raise ValueError("an index of the tail is damaged: its times are not those of the jobs")
         count = counts.setdefault(queue, BacklogCount(queue))
         count_timed(count, State(state), failed, kept, number)
-    states = f"tail INDEXED BY {_index(books, 'tail_states')} WHERE state <> 1"
-    sums = db.execute(f"SELECT {_ID_SUMS.format('id')} FROM {states}")
-    if sums.fetchone() != (low, high):
+    named = f"tail INDEXED BY {_index(books, 'tail_named')} WHERE state <> 1"
+    if db.execute(f"SELECT {_ID_SUMS.format('id')} FROM {named}").fetchone() != (low, high):
         raise ValueError("two indexes of the tail are not about the same jobs")
     return list(counts.values()), rows
 
@@ -176,7 +177,7 @@ def _ready_groups(db: sqlite3.Connection, books: GroupWriter) -> list[tuple[str,
 
     They are counted in the index, which is compared with the table at the two ends of each group:
     to compare all of it would be to read the whole tail. An entry that is not what was written
-    and changes a count is at such an end, or is a group out of its order.
+    and changes a count, or leads a search astray, is at such an end or out of its order.
     """
     index = _index(books, "tail_ready")
     groups: list[tuple[str, int, int, int]] = db.execute(
@@ -192,16 +193,11 @@ def _ready_groups(db: sqlite3.Connection, books: GroupWriter) -> list[tuple[str,
     for key, end in itertools.product(keys, ("", " DESC")):
         if db.execute(f"{entry}{end} LIMIT 1", key).fetchone() != (1,):
             raise ValueError(f"an index of the tail is damaged: {key[0]!r} is not a job's queue")
-    if not _is_ascending(keys):
-        raise ValueError("an index of the tail is damaged: its queues are in disorder")
+    search.check_order(keys)
+    places = f"SELECT place FROM tail INDEXED BY {index} WHERE state = 1 AND "
+    for key in keys:
+        search.check_order(db.execute(f"{places} (queue, era, priority) = (?, ?, ?)", key))
     return groups
-
-
-def _is_ascending(keys: list[tuple[str, int, int]]) -> bool:
-    try:
-        return all(first < second for first, second in itertools.pairwise(keys))
-    except TypeError:  # a column is not even of its type
-        return False
 
 
 def _body_bytes(db: sqlite3.Connection) -> int:
@@ -214,9 +210,10 @@ def _body_bytes(db: sqlite3.Connection) -> int:
 def _known(db: sqlite3.Connection) -> list[Stub]:
     """Names and keys that a submit may repeat though their jobs are not in memory."""
     # Without the bodies that lie apart: they may be larger than memory.
-    rows = f"SELECT {search.columns_of('tail')} FROM tail j WHERE {search.LIVING}"
-    recent = db.execute(f"{rows} ORDER BY j.id DESC LIMIT {RECENT_NAMES}").fetchall()
-    keyed = db.execute(f"{rows} AND j.key <> '' AND j.state <= 1")
+    rows = f"SELECT {search.columns_of('tail')} FROM tail j WHERE ({search.LIVING}"
+    sound = f"OR NOT {SOUND})"
+    recent = db.execute(f"{rows} {sound} ORDER BY j.id DESC LIMIT {RECENT_NAMES}").fetchall()
+    keyed = db.execute(f"{rows} AND j.state <= 1 {sound} AND j.key <> ''")
     known: dict[JobId, Stub] = {}
     for row in itertools.chain(keyed, reversed(recent)):
         job = bodiless(row)

@@ -48,8 +48,8 @@ INTERRUPT_EVERY_S = 0.02
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
-FAILURES = (sqlite3.Error, ValueError, OSError)
-"""What may come of a file; a damaged one can even have error messages that are no text."""
+FAILURES = (sqlite3.Error, ValueError, TypeError, OSError)
+"""What may come of a file: a damaged one can have values of any kind, in error messages too."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from franca.store import rows
 from franca.store.port import StoreDamaged
 
 _LOG_HEADER = struct.Struct(">IIII8s8s")
@@ -165,4 +166,6 @@ def _checksum(words: tuple[int, ...]) -> tuple[int, int]:
 def connect_to_read(path: str) -> sqlite3.Connection:
     """A connection that can change nothing, and that leaves the log alone when it is closed."""
     uri = f"{Path(path).absolute().as_uri()}?mode=ro"
-    return sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=5)
+    db = sqlite3.connect(uri, uri=True, check_same_thread=False, timeout=5)
+    db.create_function("is_sound", -1, rows.is_sound)
+    return db
