@@ -33,7 +33,7 @@ from franca.core.restore import restore
 from franca.core.stubs import Stub, unseen
 from franca.core.upkeep import Upkeep
 from franca.core.volatile import TOO_MANY_WAITED_FOR
-from franca.core.wants import Recaller, Snapshot, SupplyReady
+from franca.core.wants import Snapshot, SupplyReady
 
 TIME_MAX: Millis = 1 << 53
 """No moment is later than this: so much is a whole number everywhere, in JSON too."""
@@ -160,14 +160,6 @@ class Broker(Parts):
 
     # -- demands and runs -------------------------------------------------------------------
 
-    def serve(self, session: Session, queue_name: str) -> None:
-        """The session can run jobs of this queue; `TooMuch` if there are too many queues."""
-        self.sessions.serve(session, queue_name)
-
-    def lock(self, job: Job, holder: str, name: str, most: int, now: Millis) -> bool:
-        """As `Lifecycle.lock`."""
-        return self.lifecycle.lock(job, holder, name, most, now)
-
     def report(self, job: Job, holder: str, kind: str, data: bytes, *, keep: bool = True) -> None:
         """Pass the holder's word on to all who watch; the last one to `keep` stays with the job."""
         self.leases.check(job, holder)
@@ -282,10 +274,6 @@ class Broker(Parts):
         # What is new needs room twice, in the log and in the file.
         self.room_bytes -= 2 * self.changelog.pending_bytes
         return self.changelog.drain()
-
-    def recall(self, query: model.JobQuery, by: Recaller) -> None:
-        """Ask the store for jobs; `by` is handed them in a later turn."""
-        self.backlog.wants.recall(query, by)
 
     def supplied_ready(self, want: SupplyReady, jobs: list[Job], now: Millis) -> None:
         """The next jobs of a queue's backlog have come into memory."""

@@ -71,6 +71,7 @@ class Parts:
         self.has_wants = wants.has_any
         self.take_wants = wants.take
         self.want_again = wants.put_back
+        self.recall = wants.recall
         self.page_of = wants.page_of
         self.supplied_waiting = backlog.take_waiting
         self.is_behind = self.changelog.is_behind
@@ -85,6 +86,7 @@ class Parts:
         self.fail = lifecycle.fail
         self.release = lifecycle.release
         self.give_back = lifecycle.give_back
+        self.lock = lifecycle.lock
         self.unlock = lifecycle.unlock
         self.extend = self.leases.extend
         self.demand = self.dispatch.demand
@@ -96,6 +98,7 @@ class Parts:
         self.open_session = sessions.open_session
         self.close_session = sessions.close_session
         self.sessions_of = sessions.sessions_of
+        self.serve = sessions.serve
         self.unserve = sessions.unserve
         self.serve_nothing = sessions.serve_nothing
         self.serves = sessions.serves

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import JobQuery, State
 from franca.core.wants import Recaller
@@ -152,13 +151,13 @@ def test_many_names_are_looked_for_some_at_a_time(monkeypatch: pytest.MonkeyPatc
     client.push_many(job(f"jid-{i:05}", i, at=LATER) for i in range(1_000))
     client.push_many(job("jid-00500", i, at=LATER) for i in range(700))
     asked: list[JobQuery] = []
-    recall = Broker.recall
+    recall = world.broker.recall
 
-    def noted(broker: Broker, query: JobQuery, by: Recaller) -> None:
+    def noted(query: JobQuery, by: Recaller) -> None:
         asked.append(query)
-        recall(broker, query, by)
+        recall(query, by)
 
-    monkeypatch.setattr(Broker, "recall", noted)
+    monkeypatch.setattr(world.broker, "recall", noted)
     names = [f"jid-{i:05}" for i in range(2_000)]
     assert (client.call(mutate_line("discard", "scheduled", jids=names)), world.jobs()) == (OK, [])
     assert {(len(query.names), query.limit, query.states) for query in asked} == {

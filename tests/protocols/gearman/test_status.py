@@ -4,7 +4,6 @@ from unittest.mock import patch
 
 import pytest
 
-from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.protocols.gearman.conversation import PIECES_A_TURN
 from franca.protocols.gearman.jobs import id_in
@@ -129,14 +128,14 @@ def test_a_handle_of_an_earlier_run_is_not_taken_for_the_job_that_has_its_number
 
 
 def test_the_store_is_asked_by_number_and_for_nothing_that_cannot_be_a_handle(world: World) -> None:
-    with patch.object(Broker, "recall", autospec=True, side_effect=Broker.recall) as recall:
+    with patch.object(world.broker, "recall", wraps=world.broker.recall) as recall:
         client = world.connect()
         for handle in (b"x", b"H:x", b"H:x:", b"H:x:y", b"H:x:" + b"9" * 31, b"x:1", b"H:x:-1"):
             assert client.status(handle) == UNKNOWN
         assert not recall.called
-        assert (client.status(b"H:x:7"), recall.call_args.args[1].ids) == (UNKNOWN, (7,))
+        assert (client.status(b"H:x:7"), recall.call_args.args[0].ids) == (UNKNOWN, (7,))
         assert client.status(b"H:x:1234567890127") == UNKNOWN
-        assert recall.call_args.args[1].ids == (7,)
+        assert recall.call_args.args[0].ids == (7,)
 
 
 def test_handles_of_earlier_versions_are_found_wherever_their_jobs_lie() -> None:

@@ -105,7 +105,7 @@ def test_the_functions_of_all_workers_are_bounded_but_for_a_few_of_each(world: W
 def test_a_function_that_the_broker_refuses_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     worker = world.worker()
-    monkeypatch.setattr(type(world.broker), "serve", refuse)
+    monkeypatch.setattr(world.broker, "serve", refuse)
     assert (worker.word(p.CAN_DO, str8("f")), worker.conversation.worker.funcs) == (p.UNKNOWN, {})
     assert not world.service.funcs
 
@@ -319,7 +319,7 @@ def test_a_lock_that_the_broker_refuses_is_as_one_that_is_taken(
 ) -> None:
     client.submit("f", "n")
     job = worker.grab()
-    monkeypatch.setattr(type(world.broker), "lock", refuse)
+    monkeypatch.setattr(world.broker, "lock", refuse)
     assert not worker.acquire(job, "l")
     assert world.jobs(State.WAITING)
 

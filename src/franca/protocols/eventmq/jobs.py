@@ -228,7 +228,7 @@ class Intake:
         headers, others = frames[5], frames[REQUEST_FRAMES:]
         is_usual = intended is None and not others and len(headers) <= CACHED_BYTES
         if is_usual and client is not None and not client.envelope:
-            return _usual_extra(headers, client)
+            return _usual_extra(headers, client.link, client.identity)
         size = sum(map(len, others))
         most = min(MORE_BYTES_MAX, self._body_max - len(frames[6]))
         if size > most:
@@ -237,9 +237,9 @@ class Intake:
 
 
 @lru_cache(CACHED)
-def _usual_extra(headers: bytes, client: Address) -> bytes:
+def _usual_extra(headers: bytes, link: str, identity: bytes) -> bytes:
     """The same for each request of a client that has these headers."""
-    return _PACKED + _pack(Extra(headers, None, [], client))
+    return _PACKED + _pack(Extra(headers, None, [], Address(link, identity)))
 
 
 def _extra_in(packed: bytes) -> Extra:
@@ -256,7 +256,11 @@ _remembered_extra = lru_cache(CACHED)(_read_extra)
 
 def client_of(job: Job) -> Address | None:
     """Whom the result of a job is for, if anybody asked for it."""
-    return _extra_in(job.extra).client if job.extra else None
+    extra = job.extra
+    if not extra:
+        return None
+    # As `_extra_in`, without a call: asked twice of every job whose result somebody waits for.
+    return (_remembered_extra(extra) if len(extra) <= CACHED_BYTES else _read_extra(extra)).client
 
 
 def intended_queue(new: NewJob) -> str:

@@ -130,11 +130,6 @@ def bare_value(result: bytes) -> bytes:
     return b"" if bare == b"null" else bare
 
 
-def stored_result(job: Job, result: bytes) -> bytes:
-    """A worker's result as the job's own protocol knows it."""
-    return result if job.origin == ORIGIN else bare_value(result)
-
-
 def _long_bare_value(result: bytes) -> bytes:
     """The same without a look at what is in it: a text with escapes stays as it was written."""
     begun = _VALUE.match(result)

@@ -8,8 +8,8 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Failure, Job, Millis, Outcome, State
 from franca.protocols.conversation import WHOLE_SHARE
-from franca.protocols.eventmq.jobs import HOLDERS, known_as, shown_msgid, terms_of_job
-from franca.protocols.eventmq.results import TIMED_OUT, failure_in, stored_result
+from franca.protocols.eventmq.jobs import HOLDERS, ORIGIN, known_as, shown_msgid, terms_of_job
+from franca.protocols.eventmq.results import TIMED_OUT, bare_value, failure_in
 from franca.protocols.eventmq.texts import Unfit, read_queues
 from franca.protocols.eventmq.workers import MSGID_BYTES_MAX, Worker
 
@@ -119,8 +119,10 @@ def _settle(worker: Worker, result: bytes, msgid: bytes, now: Millis) -> None:
     if failure is not None:
         broker.fail(job, job.holder, failure, now)
     else:
-        broker.finish(job, job.holder, stored_result(job, result), now)
-    worker.leave_if_idle()
+        stored = result if job.origin == ORIGIN else bare_value(result)
+        broker.finish(job, job.holder, stored, now)
+    if worker.leaving:
+        worker.leave_if_idle()
 
 
 def settle_too_large(worker: Worker, msgid: bytes, size: int, now: Millis) -> None:
@@ -169,7 +171,8 @@ def _settle_late(broker: Broker, result: bytes, msgid: bytes, now: Millis) -> No
         was_run = job.attempts and job.holder.startswith(HOLDERS) and not _has_failed(job)
         if was_run and job.state in (State.READY, State.WAITING):
             try:
-                broker.finish_late(job, job.holder, stored_result(job, result), now)
+                stored = result if job.origin == ORIGIN else bare_value(result)
+                broker.finish_late(job, job.holder, stored, now)
             except Refused:
                 pass  # it has left memory, or somebody else was given it
             return
