@@ -183,16 +183,20 @@ class PacketReader:
 
     def next_message(self, data: bytes = b"") -> tuple[int, bytes] | None:
         """The next message; None until more bytes come."""
-        if data:
-            self.feed(data)
-            if not self.has_input:
-                return None
-        if self._part:
-            if self._large is not None:
-                return self._take_large(self._large)
-            self._data = bytes(self._part)
-            self._part.clear()
-        data, at = self._data, self._at
+        if data and not (self._part or self._data):  # as nearly always: nothing need be kept
+            at, self.is_first = 0, True
+        else:
+            if data:
+                self.feed(data)
+                if not self.has_input:
+                    return None
+            if self._part:
+                if self._large is not None:
+                    return self._take_large(self._large)
+                self._data = bytes(self._part)
+                self._part.clear()
+            data, at = self._data, self._at
+        have = len(data)
         if data[at]:
             end = self._line_end(data, at)
             if end < 0:
@@ -200,24 +204,22 @@ class PacketReader:
             message = LINE, data[at:end]
         else:
             start = at + HEADER_SIZE
-            if start > len(data):
+            if start > have:
                 self._await_header(data, at)
                 return None
             magic, number, length = _unpack(data, at)
             end = start + length
-            if magic != REQ or not 0 < number < TYPES or end > len(data) or length > self._body_max:
+            if magic != REQ or not 0 < number < TYPES or end > have or length > self._body_max:
                 self._check(magic, number, length)
-                if end > len(data):
+                if end > have:
                     self._wait(data, at, end - at)
                     return None
                 number = NOT_A_REQUEST
             message = number, data[start:end]
-        if end == len(data):
-            self._data = b""
-            self._at = 0
-            self.has_input = False
-        else:
-            self._at = end
+        if end < have:
+            self._data, self._at, self.has_input = data, end, True
+        elif self._data:
+            self._data, self._at, self.has_input = b"", 0, False
         return message
 
     def _wait(self, data: bytes, at: int, needed: int) -> None:
