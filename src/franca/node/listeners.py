@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from franca.control.path import listen_on, remove_socket
 from franca.node import log
@@ -151,10 +151,9 @@ def _check_file(setting: str, path: str) -> None:
 def _shown(address: Address, listening: socket.socket) -> str:
     """The address with the port that was really taken."""
     if address.path:
-        return f"unix:{address.path}"
+        return str(address)
     port = listening.getsockname()[1]
-    host = address.host or "0.0.0.0"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return str(replace(address, host=address.host or "0.0.0.0", port=port, tls=False))
 
 
 async def _bind(address: Address, sockets: list[socket.socket]) -> None:
