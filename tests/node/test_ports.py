@@ -44,18 +44,17 @@ def test_a_port_that_was_asked_for_and_is_taken_is_the_end(tmp_path: Path) -> No
 async def test_a_port_on_which_another_begins_to_listen_meanwhile_is_the_end_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bound_to = listeners._bound_to
+    bind = listeners._bind
 
     with socket.socket() as other, NodeFixture() as s:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         other.bind((HOST, 0))
 
-        async def beaten(address: Address) -> list[socket.socket]:
-            sockets = await bound_to(address)
+        async def beaten(address: Address, sockets: list[socket.socket]) -> None:
+            await bind(address, sockets)
             other.listen()
-            return sockets
 
-        monkeypatch.setattr(listeners, "_bound_to", beaten)
+        monkeypatch.setattr(listeners, "_bind", beaten)
         where = (Address(host=HOST, port=other.getsockname()[1]),)
         settings = Settings(data=str(tmp_path), listeners={"talk": where})
         with pytest.raises(OSError, match="cannot listen for talk"):

@@ -207,10 +207,8 @@ def _lock(data: str, running: dict[str, object] | None) -> Found:
     held = _is_held(os.path.join(data, datadir.LOCK))
     if held and running is None:
         yield "fail", "held by a server that does not answer on its control socket"
-    elif held:
-        yield "ok", "held by the running server"
     else:
-        yield "ok", "free"
+        yield "ok", "held by the running server" if held else "free"
 
 
 def _is_held(path: str) -> bool:

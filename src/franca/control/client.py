@@ -53,22 +53,15 @@ def call(directory: str, op: str, params: object = None, *, timeout_s: float = 6
             raise CannotConnect(f"no server answers in {directory}: {reason}") from None
         try:
             peer.sendall(line + b"\n")
-            reply = msgspec.json.decode(_read_line(peer), type=_Reply)
+            with peer.makefile("rb", READ_BYTES) as answers:
+                answer = answers.readline()
+            if not answer.endswith(b"\n"):
+                raise ConnectionResetError("no answer")
         except TimeoutError:
             raise TimedOut(f"the server did not answer within {timeout_s:g} s") from None
         except OSError as error:
             raise CannotConnect(f"the server hung up: {error.strerror or error}") from None
+    reply = msgspec.json.decode(answer, type=_Reply)
     if not reply.ok:
         raise Declined(reply.error.code, reply.error.text)
     return bytes(reply.result)
-
-
-def _read_line(peer: socket.socket) -> bytes:
-    pieces: list[bytes] = []
-    while True:
-        piece = peer.recv(READ_BYTES)
-        if not piece:
-            raise ConnectionResetError("no answer")
-        pieces.append(piece)
-        if piece.endswith(b"\n"):
-            return b"".join(pieces)

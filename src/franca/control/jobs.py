@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import re
 import secrets
 import zlib
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ from franca.core.errors import NotFound, TooMuch
 from franca.core.limits import Limits
 from franca.core.model import Backoff, Job, JobId, JobQuery, Millis, NewJob, Policy, State
 from franca.engine.engine import Engine
+from franca.protocols.bodies import CHUNK_BYTES, depth_in, outside_strings
 
 ORIGIN = "control"
 LEASE_MS = 1_800_000
@@ -33,8 +33,6 @@ SHOWN_MAX = 100
 
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no moment that is written out can be later."""
-NESTS_PER_STEP = 20_000
-_NESTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+', re.DOTALL)
 
 NAMES_MAX = 10_000
 """Names or references in one request."""
@@ -130,17 +128,11 @@ async def _check_nesting(body: bytes, most: int) -> None:
     if body.count(b"[") + body.count(b"{") <= most:
         return
     depth = 0
-    for number, match in enumerate(_NESTS.finditer(body), start=1):
-        start, end = match.span()
-        first = body[start]
-        if first in b"[{":
-            depth += end - start
-            if depth > most:
-                raise BadRequest(f"args are nested deeper than {most}")
-        elif first in b"]}":
-            depth -= end - start
-        if not number % NESTS_PER_STEP:
-            await asyncio.sleep(0)
+    for _, outside in outside_strings(body, 0, CHUNK_BYTES):
+        deepest, depth = depth_in(outside, depth)
+        if deepest > most:
+            raise BadRequest(f"args are nested deeper than {most}")
+        await asyncio.sleep(0)
 
 
 def _check_sizes(params: Push, body: bytes, limits: Limits) -> None:

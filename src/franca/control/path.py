@@ -18,10 +18,6 @@ def written(path: str) -> str:
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-class PathTooLong(OSError):
-    """The data directory's path leaves no room for a socket's."""
-
-
 @contextlib.contextmanager
 def reachable(directory: str, name: str = NAME) -> Iterator[str]:
     """The socket's path in a form that fits. Valid inside the block only."""
@@ -30,7 +26,7 @@ def reachable(directory: str, name: str = NAME) -> Iterator[str]:
         yield path
         return
     if not os.path.isdir("/proc/self/fd"):
-        raise PathTooLong(f"{path} is too long for a unix socket: choose a shorter --data")
+        raise OSError(f"{path} is too long for a unix socket: choose a shorter --data")
     # On Linux an open directory has a short name too.
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

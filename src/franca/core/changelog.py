@@ -91,16 +91,10 @@ class Changelog:
 
     def _drain_rules(self, changes: Changes) -> None:
         """Queues and schedules, which seldom change."""
-        for name, setting in self.settings.items():
-            if setting is None:
-                changes.queues_gone.append(name)
-            else:
-                changes.queues_saved.append(setting)
-        for schedule_id, schedule in self.schedules.items():
-            if schedule is None:
-                changes.schedules_gone.append(schedule_id)
-            else:
-                changes.schedules_saved.append(schedule)
+        changes.queues_gone += [name for name, saved in self.settings.items() if saved is None]
+        changes.queues_saved += filter(None, self.settings.values())
+        changes.schedules_gone += [name for name, saved in self.schedules.items() if saved is None]
+        changes.schedules_saved += filter(None, self.schedules.values())
         self.settings.clear()
         self.schedules.clear()
 

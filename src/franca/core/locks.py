@@ -63,10 +63,7 @@ class Locks:
         """The job would hold the lock once it is open; it waits for one lock at a time."""
         self.wait_no_more(job_id)
         self.waits_for[job_id] = name
-        line = self._waiting.get(name)
-        if line is None:
-            line = self._waiting[name] = OrderedDict()
-        line[job_id] = None
+        self._waiting.setdefault(name, OrderedDict())[job_id] = None
 
     def wait_no_more(self, job_id: JobId) -> None:
         """The job is on its way again, gone, or in the store alone."""

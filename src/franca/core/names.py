@@ -14,7 +14,8 @@ _FIRST: Final = 0xEF80
 """The character that stands for the byte 0x80; the one before it stands for no bytes at all."""
 _EMPTY: Final = chr(_FIRST - 1)
 _CACHED_MAX: Final = 4_096
-_OLD_MARK: Final = "\ufffd"
+OLD_MARK: Final = "\ufffd"
+"""What the old form of a name begins with; a key may have it behind a prefix and a slash."""
 
 _ESCAPES: Final[dict[int, str]] = {0xDC80 + i: chr(_FIRST + i) for i in range(128)} | {
     _FIRST + i: "".join(chr(_FIRST + byte - 0x80) for byte in chr(_FIRST + i).encode())
@@ -44,14 +45,14 @@ def renamed(text: str) -> str:
 
     That server marked the names that are no UTF-8, and those that begin with the mark itself.
     """
-    if not text.startswith(_OLD_MARK):
+    if not text.startswith(OLD_MARK):
         return text
     try:
         raw = text[1:].encode("latin-1")
     except UnicodeEncodeError:
         return text
     try:
-        is_old = raw.decode().startswith(_OLD_MARK)
+        is_old = raw.decode().startswith(OLD_MARK)
     except UnicodeDecodeError:
         is_old = True
     return text_of(raw) if is_old else text

@@ -77,29 +77,25 @@ class DataDir:
 
     def _write_again(self) -> str:
         store = self.store_path
+        fresh = f"{store}.fresh"
         check_log(store)
-        remove(f"{store}.fresh")
+        remove(fresh)
         sizes = [os.path.getsize(path) for path in (store, f"{store}-wal") if os.path.exists(path)]
         needed, free = sum(sizes) + COPY_SPARE_BYTES, self.free_bytes()
         if free >= needed:
-            self._copy_store()
+            copy_into(sqlite3.connect(store), fresh)
+            # The log goes last: until then the old file needs it, and to the new one, which has
+            # the same pages, it says nothing new.
+            os.replace(fresh, store)
+            sync(str(self.path))
+            for suffix in ("-wal", "-shm"):
+                Path(store + suffix).unlink(missing_ok=True)
             return "it was copied into a fresh file"
         # The log first: until it is on the disk, the file may lack what only the log has.
         for path in (f"{store}-wal", store):
             if os.path.exists(path):
                 write_over(path)
         return f"it was written over in place: a copy needs {needed} bytes, {free} are free"
-
-    def _copy_store(self) -> None:
-        store = self.store_path
-        fresh = f"{store}.fresh"
-        copy_into(sqlite3.connect(store), fresh)
-        # The log goes last: until then the old file needs it, and to the new one, which has the
-        # same pages, it says nothing new.
-        os.replace(fresh, store)
-        sync(str(self.path))
-        for suffix in ("-wal", "-shm"):
-            Path(store + suffix).unlink(missing_ok=True)
 
     def compact(self) -> None:
         """Put a file without unused room in the place of the store's."""

@@ -9,7 +9,7 @@ import socket
 import ssl
 from collections.abc import Iterable
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from franca.control.path import listen_on, remove_socket
 from franca.node import log
@@ -67,7 +67,7 @@ class Listeners:
             if address.path:
                 sockets.append(listen_on(*os.path.split(address.path)))
             else:
-                sockets += await _bound_to(address)
+                await _bind(address, sockets)
             for listening in sockets:
                 listening.listen(BACKLOG)
         except OSError as error:
@@ -151,33 +151,25 @@ def _check_file(setting: str, path: str) -> None:
 def _shown(address: Address, listening: socket.socket) -> str:
     """The address with the port that was really taken."""
     if address.path:
-        return f"unix:{address.path}"
+        return str(address)
     port = listening.getsockname()[1]
-    host = address.host or "0.0.0.0"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return str(replace(address, host=address.host or "0.0.0.0", port=port, tls=False))
 
 
-async def _bound_to(address: Address) -> list[socket.socket]:
-    """Sockets for all addresses that a name has, of those families that this machine has."""
+async def _bind(address: Address, sockets: list[socket.socket]) -> None:
+    """Add a socket for each address that a name has, of those families that this machine has."""
     found = await asyncio.get_running_loop().getaddrinfo(
         address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )
-    sockets: list[socket.socket] = []
-    try:
-        for family, kind, protocol, _, where in dict.fromkeys(found):
-            try:
-                listening = socket.socket(family, kind, protocol)
-            except OSError:
-                continue
-            sockets.append(listening)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listening.bind(where)
-    except OSError:
-        for listening in sockets:
-            listening.close()
-        raise
+    for family, kind, protocol, _, where in dict.fromkeys(found):
+        try:
+            listening = socket.socket(family, kind, protocol)
+        except OSError:
+            continue
+        sockets.append(listening)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(where)
     if not sockets:
         raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
-    return sockets

@@ -102,7 +102,7 @@ class Redaction:
             return REDACTED
         if value is None or isinstance(value, bool | int | float):
             return value
-        return self.text(value if isinstance(value, str) else str(value))
+        return self.text(str(value))
 
 
 class Format:
@@ -130,9 +130,8 @@ class Format:
             "msg": self._redact.text(record.getMessage()),
         }
         carried: Mapping[str, object] = getattr(record, "fields", {})
-        order = [name for name in _FIRST if name in carried]
-        for name in dict.fromkeys([*order, *carried]):
-            if name not in shown:
+        for name in dict.fromkeys((*_FIRST, *carried)):
+            if name in carried and name not in shown:
                 shown[name] = self._redact.field(name, carried[name])
         if record.exc_text:
             shown["trace"] = self._redact.text(record.exc_text)

@@ -41,12 +41,6 @@ class Secret:
     def __bool__(self) -> bool:
         return bool(self._text)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
     def __repr__(self) -> str:
         return f"Secret({self.HIDDEN if self._text else ''})"
 

@@ -18,6 +18,7 @@ from base64 import b64encode
 from binascii import a2b_base64
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -62,7 +63,8 @@ _IS_EMPTY = re.compile(rb"\[[ \t\r\n]*\]|\{[ \t\r\n]*\}|null")
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 _BLOCK: Final = 64
 _SAME: Final = bytes.maketrans(b"{}", b"[]")
-NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_LEVELS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 _LENGTHENED: Final = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
 """What JSON writes in six bytes."""
 _FRONT_OF_JOB: Final = re.compile(rb'\{"retry":-?[0-9]+,"jid":"')
@@ -102,7 +104,7 @@ def is_deep(text: bytes) -> bool:
         return False
     depth = 0
     for _, outside in outside_strings(text, 0, CHUNK_BYTES):
-        brackets = outside.translate(_SAME, NO_BRACKETS)
+        brackets = outside.translate(_SAME, _NO_BRACKETS)
         for at in range(0, len(brackets), _BLOCK):
             block = brackets[at : at + _BLOCK]
             opened = block.count(b"[")
@@ -128,6 +130,12 @@ def outside_strings(text: bytes | memoryview, start: int, step: int) -> Iterator
         inside = (inside + len(parts) - 1) % 2
         yield start, b'"'.join(parts)
         start += size
+
+
+def depth_in(outside: bytes, depth: int) -> tuple[int, int]:
+    """How deep such a piece of JSON is nested at most, and at its end, if it begins at `depth`."""
+    levels = memoryview(outside.translate(_LEVELS, _NO_BRACKETS)).cast("b")
+    return max(accumulate(levels, initial=depth)), depth + sum(levels)
 
 
 def json_value(raw: bytes) -> list[bytes]:

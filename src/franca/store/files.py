@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 from franca.store import rows
 from franca.store.migrate import migrate
@@ -202,10 +203,7 @@ def write_over(path: str) -> None:
 def remove(path: str) -> None:
     """Remove a database, if it is there, and all that SQLite put beside it."""
     for suffix in BESIDE:
-        try:
-            os.unlink(path + suffix)
-        except FileNotFoundError:
-            pass
+        Path(path + suffix).unlink(missing_ok=True)
 
 
 def sync(path: str) -> None:

@@ -9,15 +9,13 @@ from importlib import resources
 import msgspec
 
 from franca.core.model import Job, Schedule
-from franca.core.names import renamed
+from franca.core.names import OLD_MARK, renamed
 from franca.store import search
 from franca.store.port import StoreDamaged
 from franca.store.rows import COLUMN_COUNT, COLUMNS, bodiless, row_of, seal
 
 NAMES_VERSION = 2
 """The version from which on all names are written by one rule."""
-OLD_MARK = "\ufffd"
-"""What the old form of a name begins with; a key may have it behind a prefix and a slash."""
 PAGE_JOBS = 1_000
 _MARKS = ", ".join("?" * COLUMN_COUNT)
 

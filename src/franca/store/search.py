@@ -107,9 +107,9 @@ def read_page(
     within = [f"j.id IN ({', '.join('?' * len(query.ids))})"] if query.ids else []
     values += query.ids
     bound = None
-    order = "j.run_at, j.id"
+    order = "run_at, id"
     if not query.by_time:
-        order = "j.id DESC" if query.newest_first else "j.id"
+        order = "id DESC" if query.newest_first else "id"
         bound = _bound(db, [source for source in sources if source.walks(query)], query)
         edge = _FIRST if query.newest_first else _LAST
         ends = sorted((_next_id(query), edge if bound is None else bound))
@@ -118,8 +118,7 @@ def read_page(
     found: list[tuple[Shelf, Row]] = []
     for source in sources:
         where = " AND ".join([source.where(query, fits), *within])
-        columns, table = columns_of(source.table), source.table
-        sql = f"SELECT {columns} FROM {table} j WHERE {where} ORDER BY {order} LIMIT ?"
+        sql = select(source.table, where, order, bodies=False)
         held_and_gone = gone if query.by_time and source.shelf is Shelf.HELD else ()
         rows = db.execute(sql, [*values, limit + len(held_and_gone)])
         # By time there are no pages: of held jobs it must be looked behind those that are gone.

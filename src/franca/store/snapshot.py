@@ -15,17 +15,7 @@ import sqlite3
 import msgspec
 
 from franca.core.changes import QueueSetting, Totals
-from franca.core.model import (
-    KEPT_MS,
-    NEVER,
-    BacklogCount,
-    Job,
-    JobId,
-    Policy,
-    Schedule,
-    Shelf,
-    State,
-)
+from franca.core.model import KEPT_MS, NEVER, BacklogCount, Job, Policy, Schedule, Shelf, State
 from franca.core.stubs import Stub, needs_stub, stub_of
 from franca.core.wants import Snapshot
 from franca.store import search
@@ -214,9 +204,5 @@ def _known(db: sqlite3.Connection) -> list[Stub]:
     sound = f"OR NOT {SOUND})"
     recent = db.execute(f"{rows} {sound} ORDER BY j.id DESC LIMIT {RECENT_NAMES}").fetchall()
     keyed = db.execute(f"{rows} AND j.state <= 1 {sound} AND j.key <> ''")
-    known: dict[JobId, Stub] = {}
-    for row in itertools.chain(keyed, reversed(recent)):
-        job = bodiless(row)
-        if needs_stub(job):
-            known[job.id] = stub_of(job)
-    return list(known.values())
+    jobs = map(bodiless, itertools.chain(keyed, reversed(recent)))
+    return list({job.id: stub_of(job) for job in jobs if needs_stub(job)}.values())

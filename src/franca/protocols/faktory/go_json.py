@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Generator, Iterator, Mapping
-from itertools import accumulate
 from math import isinf
 from typing import Final, Generic, TypeVar
 
@@ -24,7 +23,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from franca.core.errors import Refused
-from franca.protocols.bodies import NO_BRACKETS, outside_strings
+from franca.protocols.bodies import depth_in, outside_strings
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Struct)
@@ -58,7 +57,6 @@ _SOUND: Final = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])%b{4}|%b%b)*+" % (_HEX, _HIGH, _LOW), re.DOTALL
 )
 _LONE: Final = re.compile(rb"%b|%b(?!%b)" % (_LOW, _HIGH, _LOW))
-_LEVELS: Final = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")
 _BRACKET: Final = re.compile(rb"[\[\]{}]")
 _DIGITS: Final = bytes.maketrans(b"123456789E", b"000000000e")
 _LARGE: Final = (b"0e000", b"0e+000", b"0" * (DIGITS_MAX + 1))
@@ -212,10 +210,9 @@ def check(text: bytes | memoryview, depth_max: int) -> Steps[None]:
     depth = 0
     number = b""
     for _, outside in outside_strings(text, 0, STEP_BYTES):
-        levels = memoryview(outside.translate(_LEVELS, NO_BRACKETS)).cast("b")
-        if max(accumulate(levels, initial=depth)) > depth_max:
+        deepest, depth = depth_in(outside, depth)
+        if deepest > depth_max:
             raise Unfit(f"jobs cannot be nested deeper than {depth_max + 1} levels")
-        depth += sum(levels)
         outside = number + outside
         whole = outside.rstrip(_NUMERALS)
         number = outside[len(whole) :]  # it may go on in the next piece

@@ -13,7 +13,7 @@ from franca.core.model import Job, JobId, JobQuery, Millis, State
 from franca.core.queues import Queue
 from franca.protocols.conversation import WHOLE_SHARE, Task
 from franca.protocols.gearman.jobs import ORIGIN, id_in
-from franca.protocols.gearman.lists import LISTS, listed
+from franca.protocols.gearman.lists import LISTS, functions
 from franca.protocols.gearman.wire import ErrorReply, number_in, on_one_line
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> No
 def _drop_alike(conversation: GearmanConversation, folded: bytes) -> Iterator[bytes]:
     """Drop a function whose name differs only in case."""
     raw = conversation.service.names.raw
-    for queue in listed(conversation.broker):
+    for queue in functions(conversation.service):
         if queue is not None and raw(queue.name).lower() == folded:
             _drop(conversation, queue, conversation.seen_at)
             return

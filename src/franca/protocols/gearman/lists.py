@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from franca.core.broker import Broker
 from franca.core.model import Job
 from franca.core.queues import Queue
 from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, unique_of
@@ -54,15 +53,12 @@ def in_parts(source: Callable[[], Iterable[T]]) -> Iterator[T]:
 # -- what is listed: None stands for what is not --------------------------------------------
 
 
-def listed(broker: Broker) -> Iterator[Queue | None]:
+def functions(service: GearmanService) -> Iterator[Queue | None]:
     """Every function that is listed; None for each that is not."""
+    broker = service.broker
     for name in in_parts(lambda: broker.queues):
         queue = broker.queues.get(name)
         yield queue if queue is not None and queue.listed else None
-
-
-def _functions(service: GearmanService) -> Iterator[Queue | None]:
-    return listed(service.broker)
 
 
 def _peers(service: GearmanService) -> Iterator[GearmanConversation | None]:
@@ -160,8 +156,8 @@ def _list_of(
 
 
 LISTS: Final[Mapping[bytes, List]] = {
-    b"status": _list_of(_functions, _status),
-    b"prioritystatus": _list_of(_functions, _priority_status),
+    b"status": _list_of(functions, _status),
+    b"prioritystatus": _list_of(functions, _priority_status),
     b"workers": _list_of(_peers, _worker),
     b"clients": _list_of(_peers, _client),
     b"jobs": _list_of(_jobs, _job),
