@@ -4,10 +4,9 @@ import pytest
 
 from franca.core.model import Millis, NewJob, Policy
 from franca.node import input
-from franca.node.connection import Connection
 from franca.node.input import SHORT_AT_ONCE, SHORT_BYTES, SLOW_MS, STEP_BYTES
 from franca.store.memory import MemoryStore
-from tests.node.fixtures import NodeFixture
+from tests.node.fixtures import NodeFixture, Wire
 
 MIB = 1024 * 1024
 LIMIT = 64 * MIB
@@ -178,10 +177,10 @@ async def test_whoever_has_sent_little_is_read_from_though_nobody_else_is() -> N
         sent = [SHORT_BYTES] * len(play.guests)
         sent[1], sent[2] = 0, SHORT_BYTES + 1
 
-        def received(connection: Connection) -> int:
-            return sent[[guest.connection for guest in play.guests].index(connection)]
+        def received(wire: Wire, which: int) -> int:
+            return sent[[guest.wire for guest in play.guests].index(wire)]
 
-        patch.setattr(input, "_received", received)
+        patch.setattr(input, "bytes_in_kernel", received)
         s.node.engine.inputs.append((play.guests[0].connection.link, bytes(LIMIT)))
         assert play.look(CALM) == [False] * len(play.guests)
         reading = play.look()

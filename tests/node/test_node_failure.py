@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from franca.core.model import JobQuery
-from franca.node import connection
 from franca.node.run import is_of_a_socket
+from franca.node.sockets import keep_alive
 from franca.store import files
 from franca.store.memory import MemoryStore
 from tests.node.fixtures import BROKEN, NodeFixture, SlowStore
@@ -112,7 +112,7 @@ def test_only_errors_of_connections_concern_a_peer_alone() -> None:
     with pytest.raises(OSError) as of_a_file:
         files.sync("/nonexistent")
     with pytest.raises(OSError) as of_a_peer:
-        connection._keep_alive(DeadSocket())  # type: ignore[arg-type]
+        keep_alive(DeadSocket())  # type: ignore[arg-type]
     assert (is_of_a_socket(of_a_file.value), is_of_a_socket(of_a_peer.value)) == (False, True)
     assert is_of_a_socket(ConnectionResetError("of the loop"))
     assert not is_of_a_socket(ValueError("a mistake"))

@@ -8,9 +8,10 @@ body may follow; `x300` for 300 bytes. A command that is not answered at once be
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
 
@@ -215,6 +216,27 @@ def test_jobs_outlive_a_kill(tmp_path: Path) -> None:
             assert [stats[one]["pri"] for one in (ready, buried, released)] == [9, 3, 77]
             assert [stats[buried]["buries"], stats[released]["releases"]] == [1, 1]
             assert [client.reserve().id for _ in range(3)] == [held.id, ready, released]
+
+
+def test_an_answer_arrives_whole_whatever_came_after_the_last_command(tmp_path: Path) -> None:
+    body = b"x" * 4 * 1024 * 1024
+    found = b"FOUND 1 %d\r\n%b\r\n" % (len(body), body)
+    args = ("--beanstalkd-max-job-size", str(len(body)))
+    with Server(tmp_path / "data", speaks=("beanstalkd",), extra_args=args) as server:
+        port = server.ports["beanstalkd"]
+        with Beanstalkd(port) as producer:
+            producer.send_bytes(b"put 0 0 60 %d\r\n%b\r\n" % (len(body), body))
+            assert reply(producer) == Reply((b"INSERTED", b"1"))
+        with socket.socket() as slow:
+            slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            slow.connect((HOST, port))
+            slow.sendall(b"peek 1\r\nquit\r\n")
+            heard = b""
+            with suppress(ConnectionError):
+                while piece := slow.recv(64 * 1024):
+                    heard += piece
+                    slow.sendall(b"stats\r\n")
+        assert heard == found
 
 
 def test_sigusr1_drains_this_protocol_alone(server: Server) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import socket
+from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
 from franca.node.output import Backlog, size_of
+from franca.node.sockets import bytes_in_kernel, keep_alive
 from franca.protocols.conversation import Link, Peer
 
 if TYPE_CHECKING:
     from franca.node.node import Node
 
-KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 90_000}
 LARGE_PIECE = 64 * 1024
 BURST_BYTES = 1024 * 1024
 """How much is read from a peer that sends large pieces before other events are handled: the event
@@ -24,6 +24,10 @@ SECURE_CHUNK_BYTES = 32 * 1024
 
 UNCOUNTED_BYTES = 2 * 1024
 """What a socket may have before it counts as unsent: short answers of one pass leave together."""
+
+LINGER_S = 0.02
+"""How often it is asked whether a peer has got the last that was written to it."""
+LINGERS_MAX = 500
 
 UNKNOWN = Peer("unknown", local=False)
 """A peer of which nothing is known, so that it may not do what peers of this machine may."""
@@ -58,10 +62,10 @@ class Connection(asyncio.Protocol):
 
     # Several are read and set for every message, which takes longer in a dictionary.
     __slots__ = (
-        "_backlog", "_behind", "_blocked", "_closed", "_direct_bytes", "_full", "_held",
-        "_is_secure", "_lending", "_longest", "_node", "_own_bytes", "_peer", "_service", "_take",
-        "_write", "burst_bytes", "is_gathering", "is_leaving", "link", "needs_disk", "piled_bytes",
-        "socket", "transport", "waits_for",
+        "_backlog", "_behind", "_blocked", "_closed", "_direct_bytes", "_full", "_has_ended",
+        "_held", "_is_secure", "_lending", "_longest", "_node", "_own_bytes", "_peer", "_service",
+        "_take", "_write", "burst_bytes", "is_gathering", "is_leaving", "link", "needs_disk",
+        "piled_bytes", "socket", "transport", "waits_for",
     )  # fmt: skip
 
     def __init__(
@@ -81,6 +85,7 @@ class Connection(asyncio.Protocol):
             self.socket = below
         self._backlog: Backlog | None = None
         self._closed = self._full = self._behind = self._blocked = self._lending = False
+        self._has_ended = False
         self.burst_bytes = self._held = self._longest = self._own_bytes = 0
         self.is_leaving = self.is_gathering = self.needs_disk = False
         self.piled_bytes = self.waits_for = 0
@@ -104,7 +109,7 @@ class Connection(asyncio.Protocol):
             self.transport.write(engine.services[self._service].refusal)
             self.transport.close()
             return
-        _keep_alive(transport.get_extra_info("socket"))
+        keep_alive(transport.get_extra_info("socket"))
         now = node.clock.now()
         self.link = engine.open_link(self._service, node.next_link_id(), self._peer, now)
         self.link.carrier = self
@@ -142,7 +147,7 @@ class Connection(asyncio.Protocol):
 
         Unless its protocol has it answered first.
         """
-        if self._closed or self._is_secure:
+        if self._closed or self._is_secure or self._has_ended:
             return False  # TLS leaves no choice
         if self.link.conversation.hears_end:
             if self.is_gathering:
@@ -239,7 +244,35 @@ class Connection(asyncio.Protocol):
         if not self._closed and not self.waits_for:
             self.is_leaving = True
             if not self._backlog:
-                self.transport.close()
+                self._close()
+
+    def _close(self) -> None:
+        """Close, and let what was written last arrive.
+
+        A socket that is closed while more comes from the peer is reset, and what the kernel has
+        not sent yet is lost.
+        """
+        # TLS cannot end one direction alone; what was written to a unix socket is with the peer.
+        if self._is_secure or self._peer.unix or not self._is_in_flight():
+            self.transport.close()
+        elif not self._has_ended:
+            self._has_ended = True
+            self.transport.write_eof()
+            self._linger(LINGERS_MAX)
+
+    def _is_in_flight(self) -> bool:
+        """Whether the peer has yet to get some of what was written to the socket."""
+        return bool(self._written() or bytes_in_kernel(self.socket, TIOCOUTQ))
+
+    def _linger(self, times: int) -> None:
+        """Close once the peer has got everything, or after so many looks."""
+        if self._closed:
+            return
+        if times and self._is_in_flight():
+            loop = asyncio.get_running_loop()
+            loop.call_later(LINGER_S, self._linger, times if self._written() else times - 1)
+        else:
+            self.transport.close()
 
     def abort(self) -> None:
         """Close and send nothing more, not even what was already written."""
@@ -297,7 +330,7 @@ class Connection(asyncio.Protocol):
         if not backlog:
             self._behind = self._blocked
             if self.is_leaving:
-                self.transport.close()
+                self._close()
         return sum(map(len, pieces))
 
     def _has_caught_up(self, backlog: Backlog) -> bool:
@@ -352,13 +385,3 @@ def connection_of(link: Link) -> Connection:
     carrier = link.carrier
     assert isinstance(carrier, Connection)
     return carrier
-
-
-def _keep_alive(sock: socket.socket | None) -> None:
-    """A peer that vanished is noticed within a minute and a half."""
-    if sock is None or sock.family == socket.AF_UNIX:
-        return
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEPALIVE.items():
-        if hasattr(socket, name):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -10,9 +10,7 @@ so that one slow peer does not stop the rest.
 from __future__ import annotations
 
 from collections.abc import Callable
-from fcntl import ioctl
 from itertools import islice
-from struct import unpack
 from termios import FIONREAD
 
 from msgspec import Struct
@@ -21,6 +19,7 @@ from franca.core.model import Millis
 from franca.engine.engine import Engine
 from franca.node.connection import ALL, SHARE, Connection, connection_of
 from franca.node.output import Output
+from franca.node.sockets import bytes_in_kernel
 
 STEP_BYTES = 2 * 1024 * 1024
 """What may come before the next look, at least; less in a tick means that the peers are slow."""
@@ -90,7 +89,7 @@ class Input:
         for link in islice(links, asked, None):
             asked += 1
             connection = connection_of(link)
-            if not link.closing and 0 < _received(connection) <= SHORT_BYTES:
+            if not link.closing and 0 < bytes_in_kernel(connection.socket, FIONREAD) <= SHORT_BYTES:
                 self._short.append(connection)
                 if len(self._short) == SHORT_AT_ONCE:
                     break
@@ -200,15 +199,3 @@ class Input:
             del self._readers[slowest]
             slowest.cut_off(f"{large[slowest]} bytes of a message, and too much has come")
         return total
-
-
-def _received(connection: Connection) -> int:
-    """How many bytes wait in the socket of a connection."""
-    sock = connection.socket.get_extra_info("socket")
-    if sock is None:
-        return 0
-    try:
-        [size] = unpack("i", ioctl(sock.fileno(), FIONREAD, bytes(4)))
-    except (OSError, ValueError):
-        return 0  # it was closed
-    return int(size)

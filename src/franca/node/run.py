@@ -42,7 +42,8 @@ from franca.store.sqlite import SqliteStore
 WATCH_EVERY_S = 1.0
 NO_LIMIT = 1 << 60
 GC_THRESHOLDS = 20_000, 20, 50
-OF_SOCKETS = ("franca.node.connection", "franca.node.accept", "franca.control.server")
+OF_SOCKETS = ("franca.node.connection", "franca.node.sockets", "franca.node.accept",
+              "franca.control.server")  # fmt: skip
 """Modules whose errors of the system are about one peer."""
 
 WHY_NOT_STARTED: dict[type[Exception], tuple[str, int]] = {

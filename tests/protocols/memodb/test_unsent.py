@@ -1,5 +1,6 @@
 """Peers that do not read: what waits for them is bounded, over all of them."""
 
+from franca.core.limits import Limits
 from franca.protocols.memodb.outbox import HARD, Outbox, Unsent
 from tests.protocols.memodb.puppet import Puppet, World
 from tests.support import memodb as m
@@ -63,6 +64,22 @@ def test_a_reply_that_waits_is_put_down_once_however_often_it_is_asked_for(world
     client.drain()
     assert len(client.answer().payload) == SIZE
     assert (client.hear(), world.service.unsent.bytes) == (None, 0)
+
+
+def test_a_client_is_not_dropped_for_what_it_asked_while_replies_wait_for_it_to_read() -> None:
+    world = World(limits=Limits(fleeting_bytes=6_000))
+    client, worker = world.peer(), world.worker()
+    asked = 0
+    while len(world.all_jobs) == asked:
+        asked += 1
+        client.job()
+    world.engine.hold_back(client.link)
+    for _ in world.all_jobs:
+        worker.result(worker.given(), b"r" * SIZE)
+    assert not client.is_hung_up
+    client.drain()
+    assert [len(client.answer().payload) for _ in range(asked - 1)] == [SIZE] * (asked - 1)
+    assert client.is_hung_up
 
 
 def test_who_takes_nothing_for_long_goes_when_too_much_waits() -> None:

@@ -142,8 +142,8 @@ class Clients:
             self._requests.forget(request)
             if not event.failure.final:  # else it would only be asked again at once
                 self._leave_unanswered(stack)
-        if self._unanswered and not self.asked:
-            self._hang_up_if_alone()
+        if self._unanswered:
+            self.hang_up_if_alone()
         size = len(job.body)
         self._bytes -= size
         if size > LARGE_BYTES:
@@ -160,10 +160,16 @@ class Clients:
         """
         if len(self._unanswered) < self._jobs_max:
             self._unanswered.add(stack)
-        self._hang_up_if_alone()
+        self.hang_up_if_alone()
 
-    def _hang_up_if_alone(self) -> None:
-        if not self.asked and not self._conversation.connection_workers.here:
+    def hang_up_if_alone(self) -> None:
+        """Hang up if requests are left unanswered and nobody else uses the connection.
+
+        Not while replies wait for the peer to read: they would be lost with it.
+        """
+        if not (self._unanswered and not self.asked and not self._outbox.waiting_bytes):
+            return
+        if not self._conversation.connection_workers.here:
             self._conversation.link.close()
 
     def drop_unserved(self, now: Millis) -> None:
@@ -172,7 +178,7 @@ class Clients:
         Not where others share the connection, unless their jobs are in the way of more.
         """
         asked = self.asked
-        if not asked or self._conversation.connection_workers.here:
+        if not asked or self._outbox.waiting_bytes or self._conversation.connection_workers.here:
             return
         in_the_way = self.held is not None or (self._room.waiting and self._bytes > LARGE_BYTES)
         if len(asked) > 1 and not in_the_way:

@@ -87,6 +87,7 @@ class MemoDBConversation(Conversation):
     def on_turn(self, now: Millis) -> None:
         """Send what had to wait, and give jobs to workers that had to."""
         self.outbox.flush()
+        self.clients.hang_up_if_alone()
         self.connection_workers.resume(now)
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
