@@ -9,7 +9,8 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "franca"
 IGNORANT = ("core", "engine", "store")
-WORDS = ("faktory", "gearman", "periodic", "memodb", "eventmq", "jid", "wid", "msgid")
+PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq", "beanstalkd")
+WORDS = (*PROTOCOLS, "jid", "wid", "msgid", "tube")
 _SPOKEN = re.compile(rf"(?<![a-z])({'|'.join(WORDS)})s?(?![a-z])", re.IGNORECASE)
 
 
