@@ -2,7 +2,7 @@
 
 import pytest
 
-from franca.control import job_actions
+from franca.control import client, job_actions
 from franca.core.model import State
 from franca.node import exits
 from tests.cli.conftest import Shell
@@ -77,6 +77,15 @@ def test_what_could_not_be_steered_is_told_apart(shell: Shell, node: FakeNode) -
     assert skipped.stderr == "Job 1 is ready: not retried.\n"
     missing = shell("jobs", "cancel", "1", "nobody", code=exits.NOT_FOUND)
     assert (missing.stdout, missing.stderr) == ("1 job cancelled\n", "There is no job nobody.\n")
+
+
+def test_a_server_of_an_earlier_release_skips_without_a_reason(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reply = b'{"count":0,"missing":["x"],"skipped":[{"job":"1","state":"ready"}]}'
+    monkeypatch.setattr(client, "call", lambda *_, **__: reply)
+    skipped = shell("jobs", "retry", "1", "x", code=exits.NOT_FOUND)
+    assert skipped.stderr == "There is no job x.\nJob 1 is ready: not retried.\n"
 
 
 def test_a_job_that_refuses_is_told_with_its_reason(

@@ -10,6 +10,7 @@ from franca.node.settings import (
     LISTENERS,
     ConfigError,
     Settings,
+    Shown,
     check_binds,
     open_binds,
     secrets_of,
@@ -129,6 +130,12 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
     assert [chosen[name] for name in names] == [5_000, 1 << 20, 7]
 
 
+def test_who_bounds_messages_alone_bounds_bodies_with_them() -> None:
+    settings = load({}, HOME | {"FRANCA_LIMITS__FRAME_BYTES_MAX": "20MiB"})
+    assert settings.limits.body_bytes_max == settings.limits.frame_bytes_max == 20 << 20
+    assert Shown("limits.body_bytes_max", 20 << 20, "default") in settings.shown
+
+
 # -- what is refused --------------------------------------------------------------------------
 
 
@@ -154,6 +161,7 @@ def test_every_key_can_be_set_by_file_and_by_environment(tmp_path: Path) -> None
         ("log_format = 'xml'", "auto, console, json"),
         ("[limits]\nwindow_jobs = 0", "above zero"),
         ("[limits]\nframe_bytes_max = '1KiB'", "frame_bytes_max"),
+        ("[limits]\nframe_bytes_max = '20MiB'\nbody_bytes_max = '21MiB'", "frame_bytes_max"),
         ("[limits]\noutput_hard_bytes = '1KiB'", "output_hard_bytes"),
         ("[limits]\nlarge_body_bytes = '1KiB'", "large_body_bytes"),
         ("[faktory]\nlisten = 'tls://0.0.0.0:1'", "needs a certificate"),

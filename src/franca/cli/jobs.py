@@ -109,7 +109,8 @@ def _tell_skipped(result: dict[str, Any], done: str) -> None:
         click.echo(f"There is no job {printable(word)}.", err=True)
     for skip in result["skipped"]:
         about = f"Job {printable(skip['job'])} is {skip['state']}: not {done}"
-        told = skip["reason"] != f"it is {skip['state']}"
+        # A server of an earlier release gives no reason.
+        told = skip.get("reason", "") not in ("", f"it is {skip['state']}")
         click.echo(f"{about}, {printable(skip['reason'])}." if told else f"{about}.", err=True)
     if result.get("skipped_more"):
         click.echo(f"{counted(result['skipped_more'], 'job')} more: not {done}.", err=True)

@@ -27,6 +27,7 @@ _NOT_SETTINGS = frozenset({"FRANCA_CONFIG", "FRANCA_URL"})
 # A Kubernetes service named `franca` puts these into every pod beside it.
 _OF_KUBERNETES = re.compile(r"FRANCA_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP)(_.*)?)?)")
 _FORMER_NAMES = {"faktory.binding": "faktory.listen"}
+_BODY, _FORMER_BODY_BYTES = "limits.body_bytes_max", 16 << 20
 
 
 # -- the table of keys ------------------------------------------------------------------------
@@ -269,12 +270,18 @@ def _build(
     hidden = {n for n, one in table.items() if one.secret and merged[n][0]}
     chosen |= {n: Secret(str(chosen[n])) for n, one in table.items() if one.secret}
     chosen["data"] = data = _absolute(str(chosen["data"]), env)
-    shown = {"data": data, **dict.fromkeys(hidden, Secret.HIDDEN)}
+    shown: dict[str, object] = {"data": data, **dict.fromkeys(hidden, Secret.HIDDEN)}
     tables: dict[str, dict[str, object]] = {"": {}}
     for name, value in chosen.items():
         inside, _, inner = name.rpartition(".")
         tables.setdefault(inside, {})[inner] = value
-    whole = tables[""]
+    limits = msgspec.convert(tables["limits"], Limits)
+    if merged[_BODY][1] == "default":
+        # A file that bounds messages alone may have been written when this default was less.
+        most = max(limits.frame_bytes_max, _FORMER_BODY_BYTES)
+        shown[_BODY] = body = min(limits.body_bytes_max, most)
+        limits = replace(limits, body_bytes_max=body)
+    whole = tables[""] | {"limits": limits, "tls": tables["tls"]}
     whole["stop_grace_ms"] = whole.pop("stop_grace")
     whole["listeners"] = listeners = dict[str, list[values.Address]]()
     for name in LISTENERS:
@@ -284,9 +291,8 @@ def _build(
         name: {one.name: tables[name][one.name] for one in declared.settings}
         for name, declared in PROTOCOLS.items()
     }
-    rows = merged.items()
-    whole["shown"] = [Shown(name, shown.get(name, raw), source) for name, (raw, source) in rows]
-    return msgspec.convert(whole | {"tls": tables["tls"], "limits": tables["limits"]}, Settings)
+    whole["shown"] = [Shown(n, shown.get(n, raw), source) for n, (raw, source) in merged.items()]
+    return msgspec.convert(whole, Settings)
 
 
 def _content(path: str, setting: Setting, source: str) -> str:

@@ -167,8 +167,11 @@ def test_limits_are_told_and_nothing_is_kept() -> None:
     assert client.push("j" * 100, jobtype="t" * 100, queue="q" * 100) == OK
 
 
-@pytest.mark.parametrize(("depth", "kind"), [(127, "+"), (128, "-")])
-def test_jobs_may_nest_as_deep_as_the_limit(client: Puppet, depth: int, kind: str) -> None:
+@pytest.mark.parametrize("limit", [10, 128])
+@pytest.mark.parametrize(("more", "kind"), [(-1, "+"), (0, "-")])
+def test_jobs_may_nest_as_deep_as_the_limit(limit: int, more: int, kind: str) -> None:
+    client = World(limits=Limits(nesting_max=limit)).peer()
+    depth = limit + more
     nested = "[" * depth + "]" * depth
     filler = ",".join(['"[[[["'] * 100)
     assert client.call(f"PUSH {unit(args=nested)}").kind == kind

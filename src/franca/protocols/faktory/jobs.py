@@ -58,6 +58,8 @@ class Intake:
         self._now = NEVER
         self._now_text = ""
         self._args_depth_max = limits.nesting_max - 1
+        # Shorter arguments cannot be nested too deep, nor have a number of too many digits.
+        self._fit_bytes = min(go_json.DIGITS_MAX, 2 * self._args_depth_max)
         self._name_max = limits.name_bytes_max
         self._name_chars = limits.name_bytes_max // 4
         self._body_max = limits.body_bytes_max
@@ -153,7 +155,7 @@ class Intake:
         if line is None or not line.listed:
             self._check_queue(queue)
         if isinstance(args, bytes):
-            if len(args) > go_json.DIGITS_MAX or _LOWER_E in args or _UPPER_E in args:
+            if len(args) > self._fit_bytes or _LOWER_E in args or _UPPER_E in args:
                 self._check_fit(args)
             if _SPACE in args or _CR in args or _TAB in args:
                 args = msgspec.json.format(args, indent=-1)
