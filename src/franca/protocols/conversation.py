@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -32,6 +33,8 @@ WHOLE_SHARE = 1 << 30
 """What a message is said to cost that should be the last of its turn's share."""
 FEW_PIECES = 8
 """So few pieces of a turn are not counted, unless they were said to be long."""
+GIVEN_BACK_MAX = 1_000
+"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
 
 
 class Peer(Struct, frozen=True):
@@ -363,3 +366,14 @@ def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:
         broker.give_back(job, holder, now)
     except Refused:
         pass
+
+
+def give_back_undelivered(broker: Broker, session: Session, heard_at: Millis, now: Millis) -> None:
+    """The same for all that a session was granted since its peer was last heard.
+
+    Where something said never left, nobody knows how much of that did.
+    """
+    for job in list(islice(reversed(session.leases.values()), GIVEN_BACK_MAX)):
+        if job.started_at < heard_at:
+            return
+        give_back(broker, job, session.holder, now)

@@ -272,6 +272,20 @@ def test_a_job_that_never_left_was_never_reserved(client: Puppet, worker: Puppet
     assert (stats["state"], stats["reserves"]) == ("ready", "0")
 
 
+def test_who_waits_while_the_server_stops_is_answered_in_time_and_given_nothing(
+    world: World, client: Puppet, worker: Puppet
+) -> None:
+    worker.say("reserve-with-timeout 2")
+    world.stop()
+    client.put()
+    world.pass_time(1_900)
+    assert worker.reply() == ""
+    world.pass_time(200)
+    assert worker.reply() == "TIMED_OUT"
+    assert client.ask("reserve-job 1") == "NOT_FOUND"
+    assert client.ask("reserve-with-timeout 0") == "TIMED_OUT"
+
+
 def test_a_job_whose_worker_hangs_up_is_ready_again(
     world: World, client: Puppet, worker: Puppet
 ) -> None:

@@ -55,7 +55,7 @@ def on_reserve_with_timeout(
 
 
 def _reserve(conversation: BeanstalkdConversation, until: Millis, now: Millis) -> None:
-    watched = conversation.watched
+    watched = conversation.watched if not conversation.service.stopping else {}
     deadline = conversation.next_deadline()
     if conversation.link.input_ended:
         until = _AT_ONCE
@@ -84,7 +84,7 @@ def _reserve(conversation: BeanstalkdConversation, until: Millis, now: Millis) -
 
 def reserved(conversation: BeanstalkdConversation, job: Job) -> None:
     """Send a job to the worker that it was given to."""
-    conversation.granted(job)
+    conversation.note_deadline(job)
     # Where the store has the job: that somebody runs it need not survive a crash.
     is_new = job.policy.durable and job.shelf is _NOWHERE
     pieces = job_reply(b"RESERVED", job.id, body_of(job))
@@ -106,7 +106,7 @@ def on_reserve_job(conversation: BeanstalkdConversation, message: ReserveJob, no
 def _reserve_job(conversation: BeanstalkdConversation, message: ReserveJob) -> Task:
     yield
     job = yield from find(conversation, message.id)
-    if job is None or job.state is _LEASED:
+    if job is None or job.state is _LEASED or conversation.service.stopping:
         return NOT_FOUND
     if not conversation.is_worker:
         conversation.service.begin_work(conversation)
