@@ -196,7 +196,10 @@ class Reader(Protocol):
         """
 
     def __len__(self) -> int:
-        """How many bytes were kept and not yet handed out."""
+        """How many bytes were kept and not yet handed out.
+
+        More than 0 while half a message is there: a peer that never sends the rest is hung up on.
+        """
 
 
 Task = Generator[Any, Any, bytes | None]
@@ -338,7 +341,11 @@ class Conversation(ABC):
 
     @abstractmethod
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
-        """The link is gone; `undelivered` if something written last never left the server."""
+        """The link is gone: close the session, and keep no `Demand`.
+
+        `undelivered` if something written last never left the server: a job that was granted then
+        is given back (`give_back_undelivered`).
+        """
 
     def act_on_rest(self, shares: int, now: Millis) -> None:
         """Act on what is left of a peer that is gone, so many turns' shares of it at most."""
@@ -357,7 +364,11 @@ class Conversation(ABC):
         """Let go of these bytes: the link is gone, and what is left of it may stay for a while."""
 
     def stop(self, now: Millis) -> None:
-        """The server is about to stop: make the peer leave, as far as the protocol has words."""
+        """The server is about to stop: make the peer leave, as far as the protocol has words.
+
+        No job is given from now on, though running ones may be finished (`Service.stopping`). Who
+        waits for one goes on waiting, if it would ask again at once.
+        """
 
 
 def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:

@@ -24,7 +24,7 @@ from franca.protocols.faktory.fetching import NO_JOB
 from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unfit, Unreadable
 from franca.protocols.faktory.messages import Ack, Beat, Fail, LargeFail
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
-from franca.protocols.faktory.workers import ANONYMOUS, WorkerState
+from franca.protocols.faktory.workers import ANONYMOUS, FOREIGN, WorkerState
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -69,8 +69,15 @@ def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
 
 
 def _counts(job: Job, holder: str) -> bool:
-    """Whether a report by `holder` is about the last time that the job was granted."""
-    if job.attempts == 1 or job.holder == holder:
+    """Whether a report by `holder` is about the last time that the job was granted.
+
+    None is, if that was to another protocol's worker.
+    """
+    if job.holder == holder:
+        return True
+    if FOREIGN in job.holder:
+        return False
+    if job.attempts == 1:
         return True
     has_held = any(attempt.holder == holder for attempt in job.attempt_log or ())
     return not has_held and job.holder.startswith(ANONYMOUS) and holder.startswith(ANONYMOUS)
