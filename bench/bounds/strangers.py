@@ -13,7 +13,6 @@ from bench.idle import allow_files
 from bench.servers import Server, control_status, running, scratch, start_all
 from franca.protocols.registry import PROTOCOLS
 from tests.prove import hostile
-from tests.prove.hostile.raw import Raw
 
 SILENT = 10_300  # limits.connections_max, and some more
 SERVED_MAX_S = 5.0
@@ -78,20 +77,12 @@ def _served_s(server: Server, protocol: str) -> float:
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE_S:
         try:
-            _come(protocol, server.ports[protocol])
+            hostile.of(protocol).come(server.ports[protocol], ANSWER_S)
         except OSError:
             time.sleep(RETRY_S)
             continue
         break
     return time.monotonic() - began
-
-
-def _come(protocol: str, port: int) -> None:
-    """Say what any client of the protocol might, and hear the answer."""
-    hostility = hostile.of(protocol)
-    with Raw(port, timeout=ANSWER_S) as peer:
-        peer.send_bytes(hostility.hello + hostility.last)
-        peer.read_until(hostility.answer)
 
 
 # -- TLS ------------------------------------------------------------------------------------------

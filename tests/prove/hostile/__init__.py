@@ -30,6 +30,7 @@ from random import Random
 from typing import NamedTuple
 
 from franca.protocols.service import Service
+from tests.prove.hostile.raw import Raw
 from tests.prove.tables import Tables, Words, is_numbered, numbered, split
 
 CLOSED, REFUSED, ANSWERED, EITHER = OUTCOMES = ("closed", "refused", "answered", "either")
@@ -124,6 +125,12 @@ class Hostility:
 
     def written(self, messages: list[Words]) -> bytes:
         return b"".join(self.encode(self.message(words)) for words in messages)
+
+    def come(self, port: int, timeout: float) -> None:
+        """Be a client that says its first words and its last, and hears the answer; `OSError` if there is none."""
+        with Raw(port, timeout=timeout) as peer:
+            peer.send_bytes(self.hello + self.last)
+            peer.read_until(self.answer)
 
     def rows(self, table: str) -> list[bytes]:
         """The bytes of each row of a table without places."""
