@@ -62,15 +62,11 @@ class HotPath:
             engine.turn(self.world.now)
         self.seconds[part] += time.process_time() - began
         answers: list[Answer] = []
-        for speaker in engine.speaking:
+        for speaker in list(engine.speaking):
             answers += self.peers[speaker].hear(b"".join(speaker.out))
-        self.forget_said()
-        return answers
-
-    def forget_said(self) -> None:
-        for speaker in self.world.engine.speaking:
             speaker.forget_said()
-        self.world.engine.speaking.clear()
+        engine.speaking.clear()
+        return answers
 
     def take(self) -> list[Answer]:
         for _ in range(JOBS_A_TURN):
@@ -79,8 +75,8 @@ class HotPath:
 
     def submit(self, number: int) -> None:
         retry = self.producer.behaviour.retry
-        name = f"load{number:012}"
-        self.producer.submit(Offer(name, "bench", BODY, waits=self._waits, retry=retry))
+        offer = Offer(f"load{number:012}", "bench", BODY, waits=self._waits, retry=retry)
+        self.producer.submit(offer)
 
     def play(self, names: range) -> None:
         """Fifty jobs, from the submit to the report."""
