@@ -12,7 +12,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
@@ -384,7 +383,7 @@ def give_back_undelivered(broker: Broker, session: Session, heard_at: Millis, no
 
     Where something said never left, nobody knows how much of that did.
     """
-    for job in list(islice(reversed(session.leases.values()), GIVEN_BACK_MAX)):
+    for job in [*reversed(session.leases.values())][:GIVEN_BACK_MAX]:
         if job.started_at < heard_at:
             return
         give_back(broker, job, session.holder, now)

@@ -10,7 +10,7 @@ from franca.core.model import Millis, OnHangUp
 from franca.protocols.faktory.go_json import Reader, Unreadable
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.wire import OK, error, greeting, password_hash
-from franca.protocols.faktory.workers import ANONYMOUS, FOREIGN
+from franca.protocols.faktory.workers import ANONYMOUS
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -67,7 +67,7 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         refusal = "Invalid password"
     elif len(wid.encode()) > most or "\0" in wid:
         refusal = f"wid must be text of at most {most} bytes"
-    elif FOREIGN in f" {wid}":
+    elif f" {ANONYMOUS}" in f" {wid}":
         refusal = f"wid cannot have {ANONYMOUS.strip()!r} and a space in it"
     if refusal:
         conversation.link.write(error(refusal))

@@ -24,7 +24,7 @@ from franca.protocols.faktory.fetching import NO_JOB
 from franca.protocols.faktory.go_json import BAD_JSON, LARGE_BYTES, Unfit, Unreadable
 from franca.protocols.faktory.messages import Ack, Beat, Fail, LargeFail
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
-from franca.protocols.faktory.workers import ANONYMOUS, FOREIGN, WorkerState
+from franca.protocols.faktory.workers import ANONYMOUS, WorkerState
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -73,11 +73,9 @@ def _counts(job: Job, holder: str) -> bool:
 
     None is, if that was to another protocol's worker.
     """
-    if job.holder == holder:
-        return True
-    if FOREIGN in job.holder:
+    if f" {ANONYMOUS}" in job.holder:
         return False
-    if job.attempts == 1:
+    if job.attempts == 1 or job.holder == holder:
         return True
     has_held = any(attempt.holder == holder for attempt in job.attempt_log or ())
     return not has_held and job.holder.startswith(ANONYMOUS) and holder.startswith(ANONYMOUS)

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
 ANONYMOUS: Final = "link "
-"""What the holder's name of a connection without a `wid` begins with, in the store too."""
-FOREIGN: Final = " link "
-"""What is in that of another protocol's, if its leases outlive its connection."""
+"""What the holder's name of a connection without a `wid` begins with, in the store too. That of
+another protocol, whose leases outlive their connections, has its name and a space before it."""
 SILENCE_MS: Final = 60_000
 """A worker without a BEAT for so long is taken for gone, and its connections are closed."""
 HOSTNAME_CHARS_MAX: Final = 255
