@@ -15,6 +15,7 @@ from pathlib import Path
 
 from bench.build import BUILD, ROOT
 from franca.node.settings import LISTENERS, flag_of
+from franca.protocols.registry import PROTOCOLS
 
 START_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.005
@@ -27,7 +28,6 @@ FOREIGN_SETTINGS = ("FRANCA_", "FAKTORY_", "GEARMAND_", "EVENTMQ_")
 Process = subprocess.Popen[bytes]
 
 NOTHING: Mapping[str, str] = {}
-PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq", "beanstalkd")
 # The values of `serve --store` that the benchmarks know; the embedded store is the default.
 STORE_FLAGS: dict[str, list[str]] = {"sqlite": [], "memory": ["--store", "memory:"]}
 

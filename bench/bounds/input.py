@@ -2,21 +2,23 @@
 
 import select
 import socket
-import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 from bench.bounds.common import PATIENCE_S, Asking, memory
-from bench.client import Client, Unexpected
+from bench.client import Client
 from bench.findings import Finding, Stage, guarded
-from bench.servers import PROTOCOLS, Server, running, scratch, start_all
-from tests.support import eventmq, memodb, periodic
+from bench.servers import Server, running, scratch, start_all
+from franca.protocols.registry import PROTOCOLS
+from tests.prove import hostile
 
 PEERS = 40  # of each protocol
 BODY_BYTES = 60_000_000
 FLOOD_S = 15.0
 PIECE_BYTES = 1 << 18
+KEPT_BACK = 1_000  # bytes of each message that are never sent
 SERVED_MAX_S = 5.0
 
 SLOW_BYTES, SLOW_BYTES_PER_S = 4_000_000, 100_000
@@ -25,7 +27,6 @@ TRICKLE_BYTES_PER_S = 1_000
 TRICKLE_MAX_S = 65.0
 
 PUSH = b'PUSH {"jid":"%s","jobtype":"bench","queue":"%s","args":["'
-SUBMIT_JOB_BG = 18
 
 
 def unfinished(stage: Stage) -> Iterator[Finding]:
@@ -69,9 +70,9 @@ def _flood(server: Server, count: int) -> list[socket.socket]:
     for protocol in PROTOCOLS:
         for _ in range(count):
             sock = socket.create_connection(("127.0.0.1", server.ports[protocol]), PATIENCE_S)
-            sock.sendall(BEGINNINGS[protocol](sock))
+            sock.sendall(_beginning(protocol))
             sock.setblocking(False)
-            peers[sock.fileno()] = sock, memoryview(FILLER)
+            peers[sock.fileno()] = sock, memoryview(FILLER)[KEPT_BACK:]
     poll = select.poll()
     for number in peers:
         poll.register(number, select.POLLOUT)
@@ -94,49 +95,12 @@ def _flood(server: Server, count: int) -> list[socket.socket]:
 FILLER = b"x" * BODY_BYTES
 
 
-def _begin_faktory(sock: socket.socket) -> bytes:
-    _await(sock)
-    return b'HELLO {"v":2}\r\n' + PUSH % (b"unfinished", b"unfinished")
-
-
-def _begin_gearman(sock: socket.socket) -> bytes:
-    head = struct.pack(">4sII", b"\0REQ", SUBMIT_JOB_BG, BODY_BYTES + 1_000)
-    return head + b"unfinished\0\0"
-
-
-def _begin_periodic(sock: socket.socket) -> bytes:
-    sock.sendall(periodic.framed(periodic.CRC, bytes([periodic.CLIENT])))
-    _await(sock)
-    return struct.pack(">4sII", b"\0REQ", BODY_BYTES + 1_000, 0) + b"subm\x0d"
-
-
-def _begin_memodb(sock: socket.socket) -> bytes:
-    sock.sendall(memodb.HELLO)
-    _await(sock)
-    return struct.pack(">QI", BODY_BYTES + 1_000, 1 << 31) + memodb.job("unfinished")
-
-
-def _begin_eventmq(sock: socket.socket) -> bytes:
-    sock.sendall(eventmq.handshake())
-    _await(sock)
-    frames = (b"", b"eMQP/1.0", b"REQUEST", b"unfinished", b"unfinished", b"")
-    whole = b"".join(struct.pack(">BB", 1, len(frame)) + frame for frame in frames)
-    return whole + struct.pack(">BQ", 2, BODY_BYTES + 1_000)
-
-
-BEGINNINGS: dict[str, Callable[[socket.socket], bytes]] = {
-    "faktory": _begin_faktory,
-    "gearman": _begin_gearman,
-    "periodic": _begin_periodic,
-    "memodb": _begin_memodb,
-    "eventmq": _begin_eventmq,
-}
-
-
-def _await(sock: socket.socket) -> None:
-    """The server has said something: it greets, or knows us."""
-    if not sock.recv(4096):
-        raise Unexpected("the server hung up on a newcomer")
+@cache
+def _beginning(protocol: str) -> bytes:
+    """What a client of the protocol says before the body of its first job, which is a large one."""
+    hostility = hostile.of(protocol)
+    said = hostility.hello + hostility.large(FILLER)
+    return said[: said.index(FILLER[:KEPT_BACK])]
 
 
 def _served_s(server: Server) -> float:

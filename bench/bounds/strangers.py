@@ -3,19 +3,16 @@
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.bounds.common import PATIENCE_S, memory, security
 from bench.client import Client, Unexpected
 from bench.findings import Finding, Stage, guarded
 from bench.idle import allow_files
-from bench.servers import PROTOCOLS, Server, control_status, running, scratch, start_all
-from tests.support.eventmq import EventMQ
-from tests.support.faktory import Faktory
-from tests.support.gearman import Gearman
-from tests.support.memodb import MemoDB
-from tests.support.periodic import Periodic
+from bench.servers import Server, control_status, running, scratch, start_all
+from franca.protocols.registry import PROTOCOLS
+from tests.prove import hostile
 
 SILENT = 10_300  # limits.connections_max, and some more
 SERVED_MAX_S = 5.0
@@ -80,46 +77,12 @@ def _served_s(server: Server, protocol: str) -> float:
     began = time.monotonic()
     while time.monotonic() - began < PATIENCE_S:
         try:
-            NEWCOMERS[protocol](server.ports[protocol])
-        except (OSError, ValueError, RuntimeError):
+            hostile.of(protocol).come(server.ports[protocol], ANSWER_S)
+        except OSError:
             time.sleep(RETRY_S)
             continue
         break
     return time.monotonic() - began
-
-
-def _come_faktory(port: int) -> None:
-    with Faktory(port, timeout=ANSWER_S) as peer:
-        peer.hello().info()
-
-
-def _come_gearman(port: int) -> None:
-    with Gearman(port, timeout=ANSWER_S) as peer:
-        peer.echo()
-
-
-def _come_periodic(port: int) -> None:
-    with Periodic(port, timeout=ANSWER_S) as peer:
-        peer.ping()
-
-
-def _come_memodb(port: int) -> None:
-    with MemoDB(port, timeout=ANSWER_S) as peer:
-        peer.set_timeout(ANSWER_S)
-
-
-def _come_eventmq(port: int) -> None:
-    with EventMQ(port, timeout=ANSWER_S) as peer:
-        peer.ask("STATUS")
-
-
-NEWCOMERS: dict[str, Callable[[int], None]] = {
-    "faktory": _come_faktory,
-    "gearman": _come_gearman,
-    "periodic": _come_periodic,
-    "memodb": _come_memodb,
-    "eventmq": _come_eventmq,
-}
 
 
 # -- TLS ------------------------------------------------------------------------------------------

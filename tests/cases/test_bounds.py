@@ -13,17 +13,15 @@ from pathlib import Path
 import pytest
 
 from tests.cases.conftest import StartServer, environment, peak_mb
-from tests.support.eventmq import EventMQ
+from tests.prove import hostile
 from tests.support.faktory import Faktory, job
-from tests.support.gearman import Gearman, Type, request, take_packet
-from tests.support.memodb import MemoDB
-from tests.support.periodic import Periodic
+from tests.support.gearman import Type, request, take_packet
+from tests.support.protocols import PROTOCOLS
 from tests.support.server import HOST, Server
 from tests.support.tls import secured
 
 MOST_MB = 400
 RESULT = b"r" * 16_000_000
-PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq")
 PATIENCE_S = 60.0
 
 
@@ -225,40 +223,6 @@ def test_a_slow_but_steady_message_is_not_cut_off(start: StartServer, tmp_path: 
 # -- who says nothing --------------------------------------------------------------------------
 
 
-def _come_faktory(port: int) -> None:
-    with Faktory(port, timeout=2) as peer:
-        peer.hello().info()
-
-
-def _come_gearman(port: int) -> None:
-    with Gearman(port, timeout=2) as peer:
-        peer.echo()
-
-
-def _come_periodic(port: int) -> None:
-    with Periodic(port, timeout=2) as peer:
-        peer.ping()
-
-
-def _come_memodb(port: int) -> None:
-    with MemoDB(port, timeout=2):
-        pass
-
-
-def _come_eventmq(port: int) -> None:
-    with EventMQ(port, timeout=2) as peer:
-        peer.ask("STATUS")
-
-
-COMES: dict[str, Callable[[int], None]] = {
-    "faktory": _come_faktory,
-    "gearman": _come_gearman,
-    "periodic": _come_periodic,
-    "memodb": _come_memodb,
-    "eventmq": _come_eventmq,
-}
-
-
 @pytest.mark.case(11)
 @pytest.mark.parametrize("silent", PROTOCOLS)
 def test_silent_connections_of_any_protocol_keep_nobody_of_any_out(
@@ -277,8 +241,8 @@ def test_silent_connections_of_any_protocol_keep_nobody_of_any_out(
         kept_out = set(PROTOCOLS)
         while kept_out and time.monotonic() < deadline:
             for protocol in sorted(kept_out):
-                with suppress(OSError, ValueError, RuntimeError):
-                    COMES[protocol](server.ports[protocol])
+                with suppress(OSError):
+                    hostile.of(protocol).come(server.ports[protocol], 2)
                     kept_out.remove(protocol)
             time.sleep(0.05)
         assert not kept_out, f"60 silent connections of {silent} keep out {sorted(kept_out)}"

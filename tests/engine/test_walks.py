@@ -211,11 +211,11 @@ def memodb_result() -> list[Call]:
 
 
 def beanstalkd_put() -> list[Call]:
-    return calls_of(BeanstalkdWorld().connect().put)
+    return calls_of(BeanstalkdWorld().peer().put)
 
 
 def beanstalkd_reserve() -> list[Call]:
-    peer = BeanstalkdWorld().connect()
+    peer = BeanstalkdWorld().peer()
     peer.put()
     return calls_of(lambda: peer.ask("reserve"))
 

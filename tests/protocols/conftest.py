@@ -1,4 +1,7 @@
-"""A server that speaks the protocol whose folder a test is in, and peers of it."""
+"""A server that speaks the protocol whose folder a test is in, and peers of it.
+
+They are made by the `World` of the folder's `puppet.py`, and by its `peer`.
+"""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -30,5 +33,5 @@ peer = producer = admin = client
 
 @pytest.fixture
 def worker(request: pytest.FixtureRequest, world: Any) -> Any:
-    """Where a worker need not ask for each job, one that takes a job as soon as there is one."""
-    return _WORKERS[request.path.parent.name](world)
+    """A peer; where a worker need not ask for each job, one that takes a job as soon as there is one."""
+    return _WORKERS.get(request.path.parent.name, lambda world: world.peer())(world)

@@ -121,7 +121,7 @@ class World(AnyWorld):
 
     def pass_time(self, ms: int, *, step: int = 0) -> None:
         """Let time pass, not all at once."""
-        super().pass_time(ms, step=step or ms // 2)
+        super().pass_time(ms, step=step or max(ms // 2, 1))
 
     def _link(self, name: str) -> Link:
         if name not in self._by_name:

@@ -211,8 +211,8 @@ def _named(leased: bool) -> Function:
     return find
 
 
-bug("no-fence", "protocols.faktory.worker_commands:held_by", by)(_named(leased=True))
-bug("no-fence", "protocols.faktory.worker_commands:expired_of", by)(_named(leased=False))
+bug("no-fence-faktory", "protocols.faktory.worker_commands:held_by", by)(_named(leased=True))
+bug("no-fence-faktory", "protocols.faktory.worker_commands:expired_of", by)(_named(leased=False))
 
 
 def _sharing(name: str) -> Make:

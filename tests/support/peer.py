@@ -47,7 +47,11 @@ class Offer:
 
 @dataclass(slots=True, eq=False)
 class Grant:
-    """A job in a worker's hands. `body` is what its producer gave, whatever protocol that spoke."""
+    """A job in a worker's hands. `body` is what its producer gave, whatever protocol that spoke.
+
+    `reserve` is how many seconds it may run. None if that was not told: then as long as its producer asked for, or
+    without end. 0 if even so it may be taken back at any time.
+    """
 
     handle: bytes
     name: str
@@ -125,7 +129,7 @@ class PeerRules:
     """What a history must know of a protocol.
 
     Of its workers: `grace` is how long after its connection closed (or the server restarted) a lease
-    may end; `ack_tells` says that an accepted completion is answered otherwise than a stale one;
+    may end, infinite where neither ends it; `ack_tells` says that an accepted completion is answered otherwise than a stale one;
     `ack_lasts` that it is on the disk by then. Where it is not, it is once a later promise was heard.
 
     Of its jobs, whoever runs them: `expiry_fails` says that a lease that ran out counts as a failure
@@ -281,7 +285,7 @@ class Peer(ABC):
         return False
 
     def report(self, grant: Grant, word: str, result: bytes = b"") -> None:
-        """`ack`, `fail`, or another word that the protocol has."""
+        """`ack`, `fail`, or another of the `words` of its behaviour; `late` is an `ack` over another connection."""
         raise NotImplementedError
 
     def part(self, grant: Grant, data: bytes) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from franca.protocols.registry import PROTOCOLS
+
 PACKAGE = Path(__file__).parents[2] / "src" / "franca"
 IGNORANT = ("core", "engine", "store")
-PROTOCOLS = ("faktory", "gearman", "periodic", "memodb", "eventmq", "beanstalkd")
 WORDS = (*PROTOCOLS, "jid", "wid", "msgid", "tube")
 _SPOKEN = re.compile(rf"(?<![a-z])({'|'.join(WORDS)})s?(?![a-z])", re.IGNORECASE)
 

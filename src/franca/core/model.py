@@ -21,6 +21,8 @@ SessionId = int
 
 NEVER: Final[Millis] = 0
 """A moment that has not come, or never will: no lease end, not started, no deadline."""
+PAST: Final[Millis] = 1
+"""A moment that is over: a demand until then is answered at once."""
 
 
 class State(IntEnum):
@@ -292,6 +294,8 @@ class EventSink(Protocol):
 class Session(Struct, eq=False):
     """One party as the broker sees it. `holder` names it in leases and is unique over restarts.
 
+    One whose leases outlive the session, and that no peer has named, is called `PROTOCOL link ID`:
+    commands that settle jobs by their names leave the leases of other protocols alone.
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
     `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
@@ -314,9 +318,9 @@ class Session(Struct, eq=False):
 
 
 class Demand(Struct, gc=False, eq=False):
-    """Session S would take one job from these queues, until this moment (NEVER: no end).
+    """Session S would take one job from these queues, until this moment (`NEVER`: no end).
 
-    `until` in the past asks for an answer now. `only_wake` asks to be told that there is work,
+    `PAST` asks for an answer now. `only_wake` asks to be told that there is work,
     not to be given it. `lease_ms` overrides the job's own lease where a worker may say so.
     `ranks` are the queues whose jobs go to this session before those of lower rank, or after
     those of higher; most have none, which is rank 0.

@@ -32,6 +32,8 @@ WHOLE_SHARE = 1 << 30
 """What a message is said to cost that should be the last of its turn's share."""
 FEW_PIECES = 8
 """So few pieces of a turn are not counted, unless they were said to be long."""
+GIVEN_BACK_MAX = 1_000
+"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
 
 
 class Peer(Struct, frozen=True):
@@ -193,7 +195,10 @@ class Reader(Protocol):
         """
 
     def __len__(self) -> int:
-        """How many bytes were kept and not yet handed out."""
+        """How many bytes were kept and not yet handed out.
+
+        More than 0 while half a message is there: a peer that never sends the rest is hung up on.
+        """
 
 
 Task = Generator[Any, Any, bytes | None]
@@ -335,7 +340,11 @@ class Conversation(ABC):
 
     @abstractmethod
     def hang_up(self, now: Millis, *, undelivered: bool) -> None:
-        """The link is gone; `undelivered` if something written last never left the server."""
+        """The link is gone: close the session, and keep no `Demand`.
+
+        `undelivered` if something written last never left the server: a job that was granted then
+        is given back (`give_back_undelivered`).
+        """
 
     def act_on_rest(self, shares: int, now: Millis) -> None:
         """Act on what is left of a peer that is gone, so many turns' shares of it at most."""
@@ -354,7 +363,11 @@ class Conversation(ABC):
         """Let go of these bytes: the link is gone, and what is left of it may stay for a while."""
 
     def stop(self, now: Millis) -> None:
-        """The server is about to stop: make the peer leave, as far as the protocol has words."""
+        """The server is about to stop: make the peer leave, as far as the protocol has words.
+
+        No job is given from now on, though running ones may be finished (`Service.stopping`). Who
+        waits for one goes on waiting, if it would ask again at once.
+        """
 
 
 def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:
@@ -363,3 +376,14 @@ def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:
         broker.give_back(job, holder, now)
     except Refused:
         pass
+
+
+def give_back_undelivered(broker: Broker, session: Session, heard_at: Millis, now: Millis) -> None:
+    """The same for all that a session was granted since its peer was last heard.
+
+    Where something said never left, nobody knows how much of that did.
+    """
+    for job in [*reversed(session.leases.values())][:GIVEN_BACK_MAX]:
+        if job.started_at < heard_at:
+            return
+        give_back(broker, job, session.holder, now)

@@ -23,7 +23,7 @@ class World(AnyWorld):
         self.service: Any = services["beanstalkd"]
         self.serve(services | listeners("gearman", self.broker, Random(1)))
 
-    def connect(self) -> Puppet:
+    def peer(self) -> Puppet:
         """A peer that has said nothing yet."""
         return self.add(Puppet(self, self.open_link("beanstalkd", PEER)))
 

@@ -9,19 +9,6 @@ from tests.protocols.beanstalkd.puppet import Puppet, World
 from tests.support.beanstalkd import put
 
 
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def client(world: World) -> Puppet:
-    return world.connect()
-
-
-worker = client
-
-
 def test_a_job_from_put_to_delete(world: World, client: Puppet, worker: Puppet) -> None:
     assert (client.ask(put(b"hello")), client.waited_for_commit) == ("INSERTED 1", True)
     assert worker.ask("reserve") == "RESERVED 1 5\nhello"
@@ -141,7 +128,7 @@ def test_kick_takes_buried_jobs_first_and_in_their_order(world: World, client: P
 
 def test_many_jobs_are_kicked() -> None:
     world = World(limits=Limits(window_jobs=20, supply_jobs=5))
-    client = world.connect()
+    client = world.peer()
     for _ in range(350):
         client.put(delay=100)
     assert client.ask("kick 4294967295") == "KICKED 350"
@@ -150,7 +137,7 @@ def test_many_jobs_are_kicked() -> None:
 
 def test_jobs_that_only_the_store_has_are_found() -> None:
     world = World(limits=Limits(window_jobs=4, supply_jobs=1, recent_names=1))
-    client = world.connect()
+    client = world.peer()
     for number in range(40):
         client.put(b"%d" % number, pri=number)
     assert client.ask("peek 40") == "FOUND 40 2\n39"
@@ -185,7 +172,7 @@ def test_what_is_known_of_jobs_and_pauses_outlives_the_server(world: World, clie
         client.put(ttr=100)
     client.ask("reserve", "release 1 77 0", "reserve-job 2", "bury 2 5", "kick-job 2")
     client.ask("reserve-job 3", "bury 3 9", "pause-tube default 100")
-    again = world.restart().connect()
+    again = world.restart().peer()
     first, second, third = (again.stats(f"stats-job {number}") for number in (1, 2, 3))
     assert (first["pri"], first["releases"], first["reserves"]) == ("77", "1", "1")
     assert (second["pri"], second["buries"], second["kicks"]) == ("5", "1", "1")
@@ -196,7 +183,7 @@ def test_what_is_known_of_jobs_and_pauses_outlives_the_server(world: World, clie
 
 def test_buried_jobs_are_never_thrown_away() -> None:
     world = World(limits=Limits(dead_jobs=1, dead_ms=1_000))
-    client = world.connect()
+    client = world.peer()
     for number in (1, 2, 3):
         client.put()
         client.ask(f"reserve-job {number}", f"bury {number} 1")
@@ -205,7 +192,7 @@ def test_buried_jobs_are_never_thrown_away() -> None:
 
 
 def test_tubes_exist_while_somebody_uses_or_watches_them_or_they_have_jobs(world: World) -> None:
-    client, other = world.connect(), world.connect()
+    client, other = world.peer(), world.peer()
     assert client.ask("use a", "watch b", "list-tubes") == "OK 22\n---\n- default\n- a\n- b\n"
     client.put()
     client.ask("use default", "ignore b")
@@ -223,7 +210,7 @@ def test_a_peer_that_sends_no_more_is_answered_and_then_hung_up_on(
     client.send(b"")
     assert [client.reply() for _ in range(3)] == ["TIMED_OUT", "USING default", "NOT_FOUND"]
     assert client.is_hung_up
-    late = world.connect()
+    late = world.peer()
     late.world.engine.inputs.append((late.link, b"reserve\r\nreserve\r\nput 1 0 1"))
     late.send(b"")
     assert [late.reply() for _ in range(2)] == ["TIMED_OUT", "TIMED_OUT"]
@@ -247,7 +234,7 @@ def test_a_web_page_is_hung_up_on(client: Puppet) -> None:
 
 
 def test_a_body_may_have_so_many_bytes() -> None:
-    client = World({"max_job_size": 10}).connect()
+    client = World({"max_job_size": 10}).peer()
     assert client.ask(put(b"x" * 11)) == "JOB_TOO_BIG"
     assert client.ask(put(b"x" * 10)) == "INSERTED 1"
     assert client.stats("stats")["max-job-size"] == "10"
@@ -258,7 +245,7 @@ def test_a_connection_may_watch_a_few_tubes_whatever_others_do(
 ) -> None:
     monkeypatch.setattr(service, "EXTRA_BYTES_MAX", 5_000)
     world = World()
-    greedy, other = world.connect(), world.connect()
+    greedy, other = world.peer(), world.peer()
     answers = [greedy.ask(f"watch t{number}") for number in range(40)]
     assert answers.count("OUT_OF_MEMORY") == 40 - 15 - 10
     assert [other.ask(f"watch t{number}")[:8] for number in range(15)] == ["WATCHING"] * 15
@@ -285,6 +272,20 @@ def test_a_job_that_never_left_was_never_reserved(client: Puppet, worker: Puppet
     assert (stats["state"], stats["reserves"]) == ("ready", "0")
 
 
+def test_who_waits_while_the_server_stops_is_answered_in_time_and_given_nothing(
+    world: World, client: Puppet, worker: Puppet
+) -> None:
+    worker.say("reserve-with-timeout 2")
+    world.stop()
+    client.put()
+    world.pass_time(1_900)
+    assert worker.reply() == ""
+    world.pass_time(200)
+    assert worker.reply() == "TIMED_OUT"
+    assert client.ask("reserve-job 1") == "NOT_FOUND"
+    assert client.ask("reserve-with-timeout 0") == "TIMED_OUT"
+
+
 def test_a_job_whose_worker_hangs_up_is_ready_again(
     world: World, client: Puppet, worker: Puppet
 ) -> None:
@@ -297,7 +298,7 @@ def test_a_job_whose_worker_hangs_up_is_ready_again(
 
 
 def test_jobs_cross_to_and_from_another_protocol(world: World) -> None:
-    gearman, client = world.gearman(), world.connect()
+    gearman, client = world.gearman(), world.peer()
     gearman.submit_bg("resize", "a.png", "u1")
     assert client.ask("watch resize", "reserve") == "RESERVED 1 5\na.png"
     assert client.ask("delete 1") == "DELETED"

@@ -130,14 +130,14 @@ def test_commands_right_behind_hello_are_acted_on(stranger: Puppet) -> None:
     assert [reply.kind for reply in stranger.heard()] == ["+", "-"]
 
 
-# The last is what a connection without a name is called.
-@pytest.mark.parametrize("wid", ["w" * 1025, "a\0b", "link l1"])
+# The last are what connections without a name are called, and those of another protocol.
+@pytest.mark.parametrize("wid", ["w" * 1025, "a\0b", "link l1", "other link l1"])
 def test_a_worker_with_an_impossible_name_is_refused(
     world: World, stranger: Puppet, wid: str
 ) -> None:
     assert (stranger.call(hello_line(wid)).kind, stranger.is_hung_up) == ("-", True)
     assert not world.service.workers()
-    for name in ("link", "linked 1", "Link 1"):
+    for name in ("link", "linked 1", "Link 1", "blink 1", "a link"):
         world.peer(name)
 
 

@@ -127,9 +127,14 @@ def test_what_is_known_of_earlier_holders_outlives_the_server(world: World) -> N
     assert held_by(world.broker, "link of another run", "jid-0001") is job
 
 
-def test_the_lease_of_another_protocols_worker_is_its_own(world: World, client: Puppet) -> None:
+@pytest.mark.parametrize(
+    ("holder", "on_hang_up"), [("gearman", OnHangUp.RETURN), ("other link l9", OnHangUp.KEEP)]
+)
+def test_the_lease_of_another_protocols_worker_is_its_own(
+    world: World, client: Puppet, holder: str, on_hang_up: OnHangUp
+) -> None:
     client.push("jid-0001")
-    session = world.broker.open_session("gearman", OnHangUp.RETURN, client.conversation)
+    session = world.broker.open_session(holder, on_hang_up, client.conversation)
     assert world.broker.demand(Demand(session, ("default",)), world.now) is not None
     assert (client.ack("jid-0001"), client.fail("jid-0001")) == (OK, NOT_FOUND)
     assert states(world) == [State.LEASED]

@@ -5,7 +5,7 @@ whose rows are messages; behind `raw` stand bytes that are sent as they are.
 
 | table | what is in it |
 |---|---|
-| probe | what a known client says first, and last; a small message; one that makes a job with a `{body}` |
+| probe | four rows: what a known client says first, and last; a small message; one that makes a job with a `{body}` |
 | closed, refused, answered, either | cases, by what must come of them; with `stranger` before it, of a client that said no hello; behind a `+`, what follows each of them |
 | silences | half a message, and then nothing: to be hung up on after a while, and not before |
 | endless | what a stranger and a known client begin to say, without an end until the server has had enough |
@@ -15,7 +15,8 @@ whose rows are messages; behind `raw` stand bytes that are sent as they are.
 
 Closed: the server hangs up at once and says no more than its greeting, or why. Refused: one error. Answered: one
 well-formed answer, whichever, or none where a message has none; what follows on the same connection is then answered
-too. Either: answered, or closed. Jobs of cases are in the queue `hostile`, those of exchanges in `q`; nothing that a web
+too. Either: answered, or closed. The last word is answered as nothing else is. Few messages of exchanges may wait for
+a job: they are also said one by one, and what stands behind them is not heard. Jobs of cases are in the queue `hostile`, those of exchanges in `q`; nothing that a web
 page would like to be heard may ever make one in `smuggled`.
 """
 
@@ -29,6 +30,7 @@ from random import Random
 from typing import NamedTuple
 
 from franca.protocols.service import Service
+from tests.prove.hostile.raw import Raw
 from tests.prove.tables import Tables, Words, is_numbered, numbered, split
 
 CLOSED, REFUSED, ANSWERED, EITHER = OUTCOMES = ("closed", "refused", "answered", "either")
@@ -123,6 +125,12 @@ class Hostility:
 
     def written(self, messages: list[Words]) -> bytes:
         return b"".join(self.encode(self.message(words)) for words in messages)
+
+    def come(self, port: int, timeout: float) -> None:
+        """Be a client that says its first words and its last, and hears the answer; `OSError` if there is none."""
+        with Raw(port, timeout=timeout) as peer:
+            peer.send_bytes(self.hello + self.last)
+            peer.read_until(self.answer)
 
     def rows(self, table: str) -> list[bytes]:
         """The bytes of each row of a table without places."""

@@ -26,6 +26,7 @@ from franca.protocols.beanstalkd.messages import (
     StatsTube,
 )
 from franca.protocols.beanstalkd.wire import NOT_FOUND, job_reply, yaml_dict, yaml_list
+from franca.protocols.beanstalkd.worker_commands import SEARCHED_AT_ONCE
 from franca.protocols.conversation import Task
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 _A_ROUND_TRIP: Final = JobQuery(ids=(0,), limit=1)
 """No job has this id: whoever asks for it waits for the store."""
 KICKED_A_TURN: Final = 100
-SEARCHED_AT_ONCE: Final = 64
-"""So many connections are looked at in about the time that a command takes."""
 LISTED_A_TURN: Final = 1_000
 
 

@@ -21,15 +21,13 @@ from franca.protocols.beanstalkd import (
 )
 from franca.protocols.beanstalkd.messages import Malformed
 from franca.protocols.beanstalkd.wire import NOT_FOUND, OUT_OF_MEMORY, CommandReader
-from franca.protocols.conversation import Conversation, Link, give_back
+from franca.protocols.conversation import Conversation, Link, give_back_undelivered
 
 if TYPE_CHECKING:
     from franca.protocols.beanstalkd.service import BeanstalkdService
 
 DEFAULT: Final = "default"
 SPARE_DEADLINES: Final = 64
-GIVEN_BACK_MAX: Final = 1_000
-"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
 
 
 class BeanstalkdConversation(Conversation):
@@ -56,14 +54,10 @@ class BeanstalkdConversation(Conversation):
         self.is_worker = False
         self.seen_at = link.opened_at
         self._deadlines: list[tuple[Millis, JobId]] = []
-        self._grants: list[Job] = []
 
     def on_message(self, message: Any, now: Millis) -> None:
         """Act on a command."""
         self.seen_at = now
-        if self._grants and not self.link.out:
-            # It speaks after it was answered: what it was given before has reached it.
-            self._grants.clear()
         kind = type(message)
         if kind is Malformed:
             self.service.commands[message.counts_as] += 1
@@ -112,13 +106,6 @@ class BeanstalkdConversation(Conversation):
         """A job that was found has other plans, or the server has no room for it."""
         self.link.write(OUT_OF_MEMORY if isinstance(refusal, TooMuch) else NOT_FOUND)
 
-    def granted(self, job: Job) -> None:
-        """The peer runs this job now."""
-        self._grants.append(job)
-        if len(self._grants) > GIVEN_BACK_MAX:
-            del self._grants[0]
-        self.note_deadline(job)
-
     # -- the time to run of the jobs that the peer runs -------------------------------------------
 
     def note_deadline(self, job: Job) -> None:
@@ -149,9 +136,7 @@ class BeanstalkdConversation(Conversation):
         """The peer is gone. A job whose delivery never left is as if it was never given."""
         self.end_task()
         if undelivered:
-            for job in self._grants:
-                give_back(self.broker, job, self.session.holder, now)
-        self._grants.clear()
+            give_back_undelivered(self.broker, self.session, self.seen_at, now)
         self._deadlines.clear()
         self.broker.close_session(self.session, now)
         # A demand knows its session, which knows this: the garbage collector does not see demands.
@@ -163,10 +148,15 @@ class BeanstalkdConversation(Conversation):
         self.reader.clear()
 
     def stop(self, now: Millis) -> None:
-        """The server stops: no job is given any more. Running jobs may be finished."""
+        """The server stops: no job is given any more. Running jobs may be finished.
+
+        A `reserve` that waits is answered when its time is over.
+        """
         if self.demand is not None:
             self.broker.withdraw(self.demand)
-            self.demand = None
+            self.demand = Demand(self.session, (), self.demand.until)
+            # It ends when the other would have; the present moment decides nothing about it.
+            self.broker.demand(self.demand, NEVER)
 
 
 Handler = Callable[[BeanstalkdConversation, Any, Millis], None]

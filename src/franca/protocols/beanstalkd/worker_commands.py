@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis, Shelf, State
+from franca.core.model import NEVER, PAST, Choice, Demand, Failure, Job, Millis, Shelf, State
 from franca.protocols.beanstalkd.jobs import body_of, counted, counts_of, find
 from franca.protocols.beanstalkd.messages import (
     Bury,
@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from franca.protocols.beanstalkd.conversation import BeanstalkdConversation
 
 SEARCHED_AT_ONCE: Final = 64
-"""So many tubes are looked at in about the time that a command takes."""
+"""So many tubes, or connections, are looked at in about the time that a command takes."""
 MARGIN_MS: Final = 1_000
 """In the last second of a job's time to run its worker is not made to wait for another."""
-_AT_ONCE: Final[Millis] = 1
 _OLDEST: Final = Choice.OLDEST
 _LISTED: Final = Choice.LISTED
 _LEASED: Final = State.LEASED
@@ -50,17 +49,17 @@ def on_reserve_with_timeout(
 ) -> None:
     """reserve-with-timeout: the same, or TIMED_OUT."""
     seconds = message.timeout_s
-    until = NEVER if seconds < 0 else now + 1_000 * seconds if seconds else _AT_ONCE
+    until = NEVER if seconds < 0 else now + 1_000 * seconds if seconds else PAST
     _reserve(conversation, until, now)
 
 
 def _reserve(conversation: BeanstalkdConversation, until: Millis, now: Millis) -> None:
-    watched = conversation.watched
+    watched = conversation.watched if not conversation.service.stopping else {}
     deadline = conversation.next_deadline()
     if conversation.link.input_ended:
-        until = _AT_ONCE
+        until = PAST
     elif deadline:
-        until = min(until or deadline, max(deadline - MARGIN_MS, _AT_ONCE))
+        until = min(until or deadline, max(deadline - MARGIN_MS, PAST))
     # With one tube there is nothing to choose, and looking at it costs half as much.
     choice = _LISTED if len(watched) == 1 else _OLDEST
     demand = Demand(conversation.session, tuple(watched), until, choice)
@@ -84,7 +83,7 @@ def _reserve(conversation: BeanstalkdConversation, until: Millis, now: Millis) -
 
 def reserved(conversation: BeanstalkdConversation, job: Job) -> None:
     """Send a job to the worker that it was given to."""
-    conversation.granted(job)
+    conversation.note_deadline(job)
     # Where the store has the job: that somebody runs it need not survive a crash.
     is_new = job.policy.durable and job.shelf is _NOWHERE
     pieces = job_reply(b"RESERVED", job.id, body_of(job))
@@ -106,7 +105,7 @@ def on_reserve_job(conversation: BeanstalkdConversation, message: ReserveJob, no
 def _reserve_job(conversation: BeanstalkdConversation, message: ReserveJob) -> Task:
     yield
     job = yield from find(conversation, message.id)
-    if job is None or job.state is _LEASED:
+    if job is None or job.state is _LEASED or conversation.service.stopping:
         return NOT_FOUND
     if not conversation.is_worker:
         conversation.service.begin_work(conversation)

@@ -67,8 +67,8 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         refusal = "Invalid password"
     elif len(wid.encode()) > most or "\0" in wid:
         refusal = f"wid must be text of at most {most} bytes"
-    elif wid.startswith(ANONYMOUS):
-        refusal = f"wid cannot begin with {ANONYMOUS.strip()!r} and a space"
+    elif f" {ANONYMOUS}" in f" {wid}":
+        refusal = f"wid cannot have {ANONYMOUS.strip()!r} and a space in it"
     if refusal:
         conversation.link.write(error(refusal))
         conversation.link.close()

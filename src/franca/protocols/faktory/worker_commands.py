@@ -69,7 +69,12 @@ def expired_of(broker: Broker, holder: str, jid: str) -> Job | None:
 
 
 def _counts(job: Job, holder: str) -> bool:
-    """Whether a report by `holder` is about the last time that the job was granted."""
+    """Whether a report by `holder` is about the last time that the job was granted.
+
+    None is, if that was to another protocol's worker.
+    """
+    if f" {ANONYMOUS}" in job.holder:
+        return False
     if job.attempts == 1 or job.holder == holder:
         return True
     has_held = any(attempt.holder == holder for attempt in job.attempt_log or ())

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
 
 ANONYMOUS: Final = "link "
-"""What the holder's name of a connection without a `wid` begins with, in the store too."""
+"""What the holder's name of a connection without a `wid` begins with, in the store too. That of
+another protocol, whose leases outlive their connections, has its name and a space before it."""
 SILENCE_MS: Final = 60_000
 """A worker without a BEAT for so long is taken for gone, and its connections are closed."""
 HOSTNAME_CHARS_MAX: Final = 255

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import Choice, Demand, Failure, Job, Millis, Shelf, State
+from franca.core.model import PAST, Choice, Demand, Failure, Job, Millis, Shelf, State
 from franca.protocols.bodies import BYTES, as_bytes
 from franca.protocols.gearman import wire
 from franca.protocols.gearman.jobs import ORIGIN, unique_of
@@ -27,7 +27,6 @@ _ABILITY_BYTES: Final = 300
 TIMEOUT_MS_MIN: Final = 1_000
 TIMEOUT_MS_MAX: Final = 1 << 32
 
-_AT_ONCE: Final[Millis] = 1
 # An attribute of an enum takes long to be looked up.
 _ASSIGN: Final = int(Packet.JOB_ASSIGN)
 _ASSIGN_UNIQ: Final = int(Packet.JOB_ASSIGN_UNIQ)
@@ -165,7 +164,7 @@ def _grab_of(conversation: GearmanConversation) -> Demand:
     # With one function there is nothing to choose, and looking at it costs half as much.
     choice = Choice.PRIORITY if len(functions) > 1 else Choice.LISTED
     queues = tuple(map(text, functions))
-    demand = Demand(conversation.session, queues, _AT_ONCE, choice, lease_ms=timeouts or None)
+    demand = Demand(conversation.session, queues, PAST, choice, lease_ms=timeouts or None)
     conversation.grab = demand
     return demand
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
 from franca.core.model import Millis, OnHangUp, Session
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, give_back_undelivered
 from franca.protocols.periodic import admin_commands, client_commands, messages, worker_commands
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.binary import CrcDialect
@@ -249,6 +249,8 @@ class PeriodicConversation(Conversation):
             self.holding = False
             self._postponed = None
             self.act_on_rest(LAST_SHARES, now)
+        if undelivered and self.link.known:
+            give_back_undelivered(self.broker, self.session, self.heard_at, now)
         self._leave(now)
 
     def _leave(self, now: Millis) -> None:
