@@ -20,7 +20,7 @@ from franca.node.settings import Settings, Tls
 from franca.protocols.conversation import Link, Peer
 from franca.store.memory import MemoryStore
 from franca.values import Address
-from tests.node.fixtures import PATIENCE_S, NodeFixture
+from tests.node.fixtures import PATIENCE_S, NodeFixture, Wire
 from tests.support.server import HOST
 from tests.support.tls import secured
 
@@ -100,6 +100,18 @@ async def test_when_everybody_is_known_the_next_is_told_so(tmp_path: Path) -> No
         reader, _ = await h.comes()
         assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b"too many;"
         assert [await is_answered(guest) for guest in guests] == [True, True]
+
+
+async def test_a_connection_that_has_ended_makes_room(tmp_path: Path) -> None:
+    async with house(tmp_path, connections_max=1) as h:
+        ended = Wire()
+        ended.unsent = b"not received yet"
+        h.s.node.lingering.add(ended)
+        known = await h.comes()
+        await h.links(1)
+        await h.comes()
+        await h.s.until(lambda: bool(ended.closed))
+        assert await is_answered(known)
 
 
 async def test_a_flood_of_strangers_never_takes_many_more_places_than_there_are(

@@ -1,6 +1,8 @@
 """The node's turn: what needs the disk waits for it, nothing else does, and order is kept."""
 
-from franca.core.model import State
+import asyncio
+
+from franca.core.model import Millis, State
 from franca.node.connection import FLOOD
 from franca.store.memory import MemoryStore
 from tests.node.fixtures import BROKEN, NodeFixture, SlowStore
@@ -282,3 +284,32 @@ async def test_a_peer_that_says_a_lot_and_is_paused_for_another_reason_stays_so(
 async def test_names_of_links_are_never_used_twice(s: NodeFixture) -> None:
     names = {s.node.next_link_id() for _ in range(100)}
     assert (len(names), all(name.startswith("boot-") for name in names)) == (100, True)
+
+
+async def test_every_answer_that_waits_for_a_commit_is_sent_before_the_end(s: NodeFixture) -> None:
+    await s.writer("push x")
+    guest = s.guest()
+    for word in ("push a", "push b", "end"):
+        guest.says(word)
+        await s.turns()
+    await s.ends()
+    await s.commits()
+    await guest.hears("pushed a;pushed b;")
+    assert guest.wire.closed
+
+
+async def test_ticks_add_no_turns_to_one_that_is_about_to_begin(s: NodeFixture) -> None:
+    turns = 0
+    turn = s.engine.turn
+
+    def counted(now: Millis) -> None:
+        nonlocal turns
+        turns += 1
+        turn(now)
+
+    s.engine.turn = counted  # type: ignore[method-assign]
+    for _ in range(3):
+        s.node.soon()
+        s.node._tick()
+    await asyncio.sleep(0)
+    assert turns == 1

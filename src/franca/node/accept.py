@@ -82,7 +82,9 @@ class Acceptor:
         return next((link for link in strangers if link.carrier in self._secured), None)
 
     def close_one(self, listener: Listener) -> bool:
-        """Close the oldest that has not said who it is; False if all have."""
+        """Close the oldest that has ended or has not said who it is; False if there is none."""
+        if listener.tls is None and self.node.lingering.close_oldest():
+            return True
         stranger = self._oldest_stranger(listener)
         for task, since in self._arriving.items():
             if not task.cancelling():

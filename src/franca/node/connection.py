@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from termios import TIOCOUTQ
 from typing import TYPE_CHECKING, cast
 
 from franca.node.output import Backlog, size_of
-from franca.node.sockets import bytes_in_kernel, keep_alive
+from franca.node.sockets import keep_alive, unsent_bytes
 from franca.protocols.conversation import Link, Peer
 
 if TYPE_CHECKING:
@@ -24,10 +23,6 @@ SECURE_CHUNK_BYTES = 32 * 1024
 
 UNCOUNTED_BYTES = 2 * 1024
 """What a socket may have before it counts as unsent: short answers of one pass leave together."""
-
-LINGER_S = 0.02
-"""How often it is asked whether a peer has got the last that was written to it."""
-LINGERS_MAX = 500
 
 UNKNOWN = Peer("unknown", local=False)
 """A peer of which nothing is known, so that it may not do what peers of this machine may."""
@@ -253,26 +248,12 @@ class Connection(asyncio.Protocol):
         not sent yet is lost.
         """
         # TLS cannot end one direction alone; what was written to a unix socket is with the peer.
-        if self._is_secure or self._peer.unix or not self._is_in_flight():
+        if self._is_secure or self._peer.unix or not unsent_bytes(self.transport):
             self.transport.close()
         elif not self._has_ended:
             self._has_ended = True
             self.transport.write_eof()
-            self._linger(LINGERS_MAX)
-
-    def _is_in_flight(self) -> bool:
-        """Whether the peer has yet to get some of what was written to the socket."""
-        return bool(self._written() or bytes_in_kernel(self.socket, TIOCOUTQ))
-
-    def _linger(self, times: int) -> None:
-        """Close once the peer has got everything, or after so many looks."""
-        if self._closed:
-            return
-        if times and self._is_in_flight():
-            loop = asyncio.get_running_loop()
-            loop.call_later(LINGER_S, self._linger, times if self._written() else times - 1)
-        else:
-            self.transport.close()
+            self._node.lingering.add(self.transport)
 
     def abort(self) -> None:
         """Close and send nothing more, not even what was already written."""

@@ -42,6 +42,22 @@ class Group:
         self.size += size_of(data)
         connection.piled_bytes += size_of(data)
 
+    def release(self) -> None:
+        """Send everything that waits for this group, and close connections that end with it."""
+        self.released = True
+        closing: list[Connection] = []
+        for connection, data in self.said:
+            if connection.waits_for == self.number:
+                connection.waits_for = 0
+                connection.piled_bytes = 0
+            connection.send(data)
+            if connection.link.closing:
+                closing.append(connection)  # not yet: more of its output may follow
+        for connection in closing:
+            connection.hang_up()
+        for waiter in self.waiters:
+            waiter(None)
+
 
 class Gathering:
     """Whether a group that could begin waits for one more pass of the loop.

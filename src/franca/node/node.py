@@ -21,6 +21,7 @@ from franca.node.input import Input
 from franca.node.notices import NoticeLog
 from franca.node.output import Output, said, size_of
 from franca.node.pressure import Pressure
+from franca.node.sockets import Lingering
 from franca.node.writer import Disk, Writer
 from franca.store.port import Store
 
@@ -70,6 +71,7 @@ class Node:
         self.notices = NoticeLog()
         self.disk = Disk()
         self._writer = None if store.instant else Writer(store, self, self._loop)
+        self.lingering = Lingering(self._loop)
         self._ticker = Ticker(self._loop, self._tick, self.gauges)
 
     def next_link_id(self) -> str:
@@ -91,6 +93,11 @@ class Node:
         """Ask for a turn when the disk is done, and soon in any case."""
         if self._later is None:
             self._later = self._loop.call_later(GATHER_S, self._take_gathered_now)
+
+    def _turn_now(self) -> None:
+        """Take a turn, unless one is about to begin: a second would ask for others without end."""
+        if not self.turn_set:
+            self._turn()
 
     def _turn(self) -> None:
         self.turn_set = False
@@ -153,7 +160,7 @@ class Node:
     def _take_gathered_now(self) -> None:
         self._later = None
         self.take_gathered()
-        self._turn()
+        self._turn_now()
 
     def _tick(self) -> float:
         """Look at the time; returns when to look next. A server with nothing to do sleeps."""
@@ -163,7 +170,7 @@ class Node:
         self.output.look(self.input.is_waited_for or self.pressure.is_waited_for)
         self.input.tick()
         self._tidy_leftovers()
-        self._turn()
+        self._turn_now()
         is_at_work = self.engine.links or self.busy or self.output.total
         if is_at_work or self.gauges.commits > commits or not (was_idle and self._is_idle):
             return TICK_S
@@ -229,18 +236,8 @@ class Node:
 
     def _release(self, group: Group) -> None:
         """Everything that waited for this group is true now."""
-        group.released = True
         self.output.total -= group.size
-        number = group.number
-        for connection, data in group.said:
-            if connection.waits_for == number:
-                connection.waits_for = 0
-                connection.piled_bytes = 0
-            connection.send(data)
-            if connection.link.closing:
-                connection.hang_up()
-        for waiter in group.waiters:
-            waiter(None)
+        group.release()
         self.pressure.after_commit()
 
     # -- committing -----------------------------------------------------------------------------
@@ -355,7 +352,7 @@ class Node:
             return
         if not self.is_urgent:
             self.busy = False
-            self._turn()
+            self._turn_now()
         elif len(self._in_flight.said) > SMALL_GROUP:
             self._loop.call_later(REST_S, self._rested)
         else:

@@ -1,4 +1,4 @@
-"""What the kernel is told and asked about a socket."""
+"""Sockets: what the kernel is told and asked about them, and those that are about to be closed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import asyncio
 import socket
 from fcntl import ioctl
 from struct import unpack
+from termios import TIOCOUTQ
+
+LINGER_S = 10.0
+"""How long a socket is kept for a peer that receives nothing of the last output."""
+LINGERING_MAX = 128
+CHECK_S = 0.02
 
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 90_000}
 
@@ -30,3 +36,44 @@ def keep_alive(sock: socket.socket | None) -> None:
     for name, value in KEEPALIVE.items():
         if hasattr(socket, name):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def unsent_bytes(transport: asyncio.Transport) -> int:
+    """How much of what was written the peer has not received."""
+    return transport.get_write_buffer_size() + bytes_in_kernel(transport, TIOCOUTQ)
+
+
+class Lingering:
+    """Sockets that are closed when their peers have received the last output, oldest first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._sockets: dict[asyncio.Transport, tuple[float, int]] = {}
+
+    def add(self, transport: asyncio.Transport) -> None:
+        """Close it when its output has arrived, or after a while; a new socket ends the oldest."""
+        if not self._sockets:
+            self._loop.call_later(CHECK_S, self._check)
+        elif len(self._sockets) >= LINGERING_MAX:
+            self.close_oldest()
+        self._sockets[transport] = self._loop.time() + LINGER_S, 0
+
+    def close_oldest(self) -> bool:
+        """Make room; False if there is none to close."""
+        for transport in self._sockets:
+            del self._sockets[transport]
+            transport.abort()
+            return True
+        return False
+
+    def _check(self) -> None:
+        now = self._loop.time()
+        for transport, (until, before) in list(self._sockets.items()):
+            unsent = unsent_bytes(transport)
+            if unsent and unsent != before:
+                self._sockets[transport] = now + LINGER_S, unsent
+            elif not unsent or now > until:
+                del self._sockets[transport]
+                transport.abort()
+        if self._sockets:
+            self._loop.call_later(CHECK_S, self._check)
