@@ -46,6 +46,14 @@ def test_a_pause_may_end_by_itself(bench: Bench, crashes: bool) -> None:
     bench.write(T + 1_100)
 
 
+def test_pauses_that_were_replaced_take_no_memory(bench: Bench) -> None:
+    bench.submit()
+    for number in range(100):
+        bench.broker.pause("q", T + 10_000 * number)
+    bench.broker.pause("q")
+    assert bench.broker.dispatch.pause_ends._buckets == {}
+
+
 def test_the_last_pause_counts(bench: Bench) -> None:
     bench.submit()
     for until in (T + 500, T + 2_000, 0, T + 3_000):

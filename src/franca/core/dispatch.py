@@ -323,10 +323,12 @@ class Dispatch(Part):
             self._queues.save(queue)
 
     def set_pause_end(self, queue: Queue, until: Millis) -> None:
-        """Let a pause end by itself, or not."""
+        """Let a pause end by itself, or not; it had another end before."""
+        ends = self.pause_ends
+        ends.discard(queue.name, queue.paused_until // ends.tick_ms)
         queue.paused_until = until
         if until:
-            self.pause_ends.add(queue.name, until)
+            ends.add(queue.name, until)
 
     def end_pauses(self, now: Millis) -> None:
         """Resume queues whose pause is over; one that was paused anew may have a later end."""
