@@ -22,6 +22,10 @@ class Locks:
     __slots__ = ("_holders", "_most", "_waiting", "count", "of_job", "waits_for")
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
         self.count = 0
         self._waiting: dict[str, OrderedDict[JobId, None]] = {}
         self.waits_for: dict[JobId, str] = {}
@@ -84,9 +88,3 @@ class Locks:
         for name in names:
             self.release(name, job_id)
         return names
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.count = 0
-        for table in (self._waiting, self.waits_for, self._holders, self._most, self.of_job):
-            table.clear()

@@ -150,14 +150,18 @@ class PacketReader:
     __slots__ = ("_at", "_body_max", "_data", "_large", "_needed", "_part", "has_input", "is_first")
 
     def __init__(self, body_max: int) -> None:
-        self.has_input = False
         self.is_first = False
         self._body_max = body_max
+        self._needed = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything."""
         self._data = b""
         self._at = 0
         self._part = bytearray()
-        self._needed = 0
         self._large: PartialBytes | None = None
+        self.has_input = False
 
     def __len__(self) -> int:
         large = self._large
@@ -271,14 +275,6 @@ class PacketReader:
             raise WireError("line-too-long", "")
         self._wait(data, at, len(data) - at + 1)
         return -1
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._data = b""
-        self._at = 0
-        self._part.clear()
-        self._large = None
-        self.has_input = False
 
 
 # -- what a server writes ------------------------------------------------------------------
