@@ -243,6 +243,16 @@ class Broker(Parts):
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
 
+    def pause_queues(self, queue_names: Iterable[str], now: Millis) -> None:
+        """Give out no more jobs of these queues until they are resumed."""
+        for name in queue_names:
+            self.pause(name)
+
+    def resume_queues(self, queue_names: Iterable[str], now: Millis) -> None:
+        """Give out jobs of these queues again."""
+        for name in queue_names:
+            self.resume(name, now)
+
     def purge_queues(self, queue_names: Iterable[str], now: Millis) -> int:
         """Cancel every ready job of these queues; returns how many there were."""
         return self.purges.purge_queues(queue_names, now)

@@ -192,19 +192,9 @@ def _latencies(broker: Broker, names: list[str], now: Millis) -> Task:
     return bulk(b"{%b}" % b",".join(parts))
 
 
-def _pause(broker: Broker, names: list[str], now: Millis) -> None:
-    for name in names:
-        broker.pause(name)
-
-
-def _resume(broker: Broker, names: list[str], now: Millis) -> None:
-    for name in names:
-        broker.resume(name, now)
-
-
 _CHANGES: Final[Mapping[str, Callable[[Broker, list[str], Millis], None]]] = {
-    "PAUSE": _pause,
-    "RESUME": _resume,
+    "PAUSE": Broker.pause_queues,
+    "RESUME": Broker.resume_queues,
     "REMOVE": Broker.remove_queues,
 }
 
