@@ -27,7 +27,6 @@ from franca.core.lifecycle import DONE
 from franca.core.limits import Limits
 from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, NewJob, Session, new_job
 from franca.core.parts import Parts
-from franca.core.queues import Queue
 from franca.core.reasons import NO_FAILURE, REPLACED
 from franca.core.restore import restore
 from franca.core.stubs import Stub, unseen
@@ -56,10 +55,6 @@ class Broker(Parts):
         restore(self, snapshot, now)
 
     # -- submit ---------------------------------------------------------------------------
-
-    def queue(self, name: str) -> Queue:
-        """The queue of that name, made if it is new."""
-        return self.queue_list.listed(name)
 
     def next_id(self) -> JobId:
         """The id of the next new job: its submitter may put it into the job's name."""
