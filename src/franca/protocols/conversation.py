@@ -28,6 +28,8 @@ NOTICES_MAX = 1_000
 
 SHARE_MESSAGES = 64
 """Messages of a turn's share, where no setting is at hand."""
+LAST_SHARES = 8
+"""Turns' shares of a peer that is gone that are acted on, if it was kept waiting."""
 WHOLE_SHARE = 1 << 30
 """What a message is said to cost that should be the last of its turn's share."""
 FEW_PIECES = 8
@@ -346,10 +348,10 @@ class Conversation(ABC):
         is given back (`give_back_undelivered`).
         """
 
-    def act_on_rest(self, shares: int, now: Millis) -> None:
-        """Act on what is left of a peer that is gone, so many turns' shares of it at most."""
+    def act_on_rest(self, now: Millis) -> None:
+        """Act on what is left of a peer that is gone and was kept waiting, if it is not much."""
         reader = self.reader
-        for _ in range(shares * SHARE_MESSAGES):
+        for _ in range(LAST_SHARES * SHARE_MESSAGES):
             message = reader.next_message() if reader.has_input and not self.holding else None
             if message is None:
                 return

@@ -300,3 +300,4 @@ def error(code: str, text: str) -> bytes:
 MISSING: Final = error("INVALID_PACKET", "The packet has too few arguments")
 NOOP: Final = response(Packet.NOOP)
 NO_JOB: Final = response(Packet.NO_JOB)
+FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
