@@ -72,12 +72,9 @@ def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
 
 def _info(conversation: FaktoryConversation) -> Task:
     """The same in steps, which all clients that wait for the answer take together."""
-    overview = conversation.service.overview
     yield
     now = yield
-    while (reply := overview.kept(now) or overview.step(now)) is None:
-        now = yield
-    conversation.say_shared(reply)
+    conversation.say_shared((yield from conversation.service.overview.wait(now)))
     return b""
 
 
