@@ -223,10 +223,8 @@ class Index:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.jobs.clear()
-        self.by_name.clear()
-        self.same_names.clear()
-        self.recent.clear()
+        for found in (self.jobs, self.by_name, self.same_names, self.recent):
+            found.clear()
 
 
 def _is_said_by(job: Job | Stub, new: NewJob) -> bool:
