@@ -40,9 +40,7 @@ _NUMBER: Final = re.compile(rb"\s{0,9}(-?[0-9]{1,18})")
 TOKENS_MAX: Final = 1_000
 """Texts and brackets in one job; more is no job."""
 _SECONDS_MAX: Final = 1 << 62
-_QUOTE: Final = ord('"')
-_OPEN: Final = ord("{")
-_CLOSE: Final = ord("}")
+_QUOTE, _OPEN, _CLOSE = b'"{}'
 
 
 class _Job(Struct):
