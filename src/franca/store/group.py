@@ -246,8 +246,7 @@ class GroupWriter:
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         added = 0
         for start in range(0, len(jobs), PIECE_JOBS):
-            part = jobs[start : start + PIECE_JOBS]
-            for count, piece in _pieces(part):
+            for count, piece in _pieces(jobs[start : start + PIECE_JOBS]):
                 self._last_ended += 1
                 self._ended_pieces.append((self._last_ended, count, len(piece)))
                 row = (self._last_ended, count, piece)

@@ -251,8 +251,7 @@ class PacketReader:
 
     def _await_header(self, data: bytes, at: int) -> None:
         """WireError as soon as the first bytes of a packet show that it is not Gearman's."""
-        head = data[at : at + 4]
-        if not any(magic.startswith(head) for magic in _MAGICS):
+        if not any(magic.startswith(data[at : at + 4]) for magic in _MAGICS):
             raise WireError("not-gearman", "")
         # Four bytes show whether it is a packet at all.
         self._wait(data, at, HEADER_SIZE if len(data) - at >= 4 else len(data) - at + 1)
