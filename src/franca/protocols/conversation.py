@@ -18,14 +18,13 @@ from msgspec import Struct
 
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event
-from franca.core.model import NEVER, Job, JobQuery, Millis, Session
+from franca.core.model import NEVER, Demand, Job, JobQuery, Millis, Session
 
 if TYPE_CHECKING:
     from franca.core.broker import Broker
 
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
-
 SHARE_MESSAGES = 64
 """Messages of a turn's share, where no setting is at hand."""
 LAST_SHARES = 8
@@ -370,6 +369,16 @@ class Conversation(ABC):
         No job is given from now on, though running ones may be finished (`Service.stopping`). Who
         waits for one goes on waiting, if it would ask again at once.
         """
+
+
+def ask_for_nothing(broker: Broker, demand: Demand | None) -> Demand | None:
+    """Let a demand wait as long as it would, but for no queue; what is demanded from now on."""
+    if demand is None or not demand.queues:
+        return demand
+    broker.withdraw(demand)
+    nothing = Demand(demand.session, (), demand.until)
+    broker.demand(nothing, NEVER)  # it ends when the other would have: `now` decides nothing
+    return nothing
 
 
 def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:
