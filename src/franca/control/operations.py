@@ -113,22 +113,13 @@ def _queue_views(names: Sequence[str], engine: Engine, now: Millis) -> bytes:
     return msgspec.json.encode(views)[1:-1]
 
 
-def _pause(broker: Broker, names: Sequence[str], now: Millis) -> int:
-    for name in names:
-        broker.pause(name)
-    return 0
-
-
-def _resume(broker: Broker, names: Sequence[str], now: Millis) -> int:
-    for name in names:
-        broker.resume(name, now)
-    return 0
-
-
 async def on_queues(
-    act: Callable[[Broker, Sequence[str], Millis], int], node: NodePort, params: Queues
+    act: Callable[[Broker, Sequence[str], Millis], int | None], node: NodePort, params: Queues
 ) -> View:
-    """Act on all of the queues, some in each turn, or on none if one of them does not exist."""
+    """Act on all of the queues, some in each turn, or on none if one of them does not exist.
+
+    `jobs` are those that ended by it.
+    """
 
     def check(engine: Engine, now: Millis) -> None:
         for name in params.queues:
@@ -137,7 +128,7 @@ async def on_queues(
                 raise NotFound(f"there is no queue {name}")
 
     def act_on(some: Sequence[str], engine: Engine, now: Millis) -> int:
-        return act(engine.broker, some, now)
+        return act(engine.broker, some, now) or 0
 
     await node.ask(check)
     names = list(dict.fromkeys(params.queues))
@@ -209,8 +200,8 @@ OPERATIONS: dict[str, Operation] = {
     "jobs.cancel": Operation(partial(act_on_jobs, CANCEL), Choose),
     "jobs.delete": Operation(partial(act_on_jobs, DELETE), Choose),
     "queues.list": Operation(queues_list, Nothing, large=True),
-    "queues.pause": Operation(partial(on_queues, _pause), Queues),
-    "queues.resume": Operation(partial(on_queues, _resume), Queues),
+    "queues.pause": Operation(partial(on_queues, Broker.pause_queues), Queues),
+    "queues.resume": Operation(partial(on_queues, Broker.resume_queues), Queues),
     "queues.purge": Operation(partial(on_queues, Broker.purge_queues), Queues),
     "workers.list": Operation(workers_list, Nothing, large=True),
     "workers.quiet": Operation(partial(ask_workers, "quiet"), Workers),

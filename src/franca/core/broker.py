@@ -27,7 +27,6 @@ from franca.core.lifecycle import DONE
 from franca.core.limits import Limits
 from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, NewJob, Session, new_job
 from franca.core.parts import Parts
-from franca.core.queues import Queue
 from franca.core.reasons import NO_FAILURE, REPLACED
 from franca.core.restore import restore
 from franca.core.stubs import Stub, unseen
@@ -56,10 +55,6 @@ class Broker(Parts):
         restore(self, snapshot, now)
 
     # -- submit ---------------------------------------------------------------------------
-
-    def queue(self, name: str) -> Queue:
-        """The queue of that name, made if it is new."""
-        return self.queue_list.listed(name)
 
     def next_id(self) -> JobId:
         """The id of the next new job: its submitter may put it into the job's name."""
@@ -242,6 +237,16 @@ class Broker(Parts):
         taken = self.keys.get(job.queue, job.key) if job.key else None
         if taken is not None and taken.id != job.id:
             raise NotUnique(f"another live job of queue {job.queue!r} has this key")
+
+    def pause_queues(self, queue_names: Iterable[str], now: Millis) -> None:
+        """Give out no more jobs of these queues until they are resumed."""
+        for name in queue_names:
+            self.pause(name)
+
+    def resume_queues(self, queue_names: Iterable[str], now: Millis) -> None:
+        """Give out jobs of these queues again."""
+        for name in queue_names:
+            self.resume(name, now)
 
     def purge_queues(self, queue_names: Iterable[str], now: Millis) -> int:
         """Cancel every ready job of these queues; returns how many there were."""

@@ -26,17 +26,21 @@ class Changelog:
 
     def __init__(self, limits: Limits, totals: Totals, jobs: dict[JobId, Job]) -> None:
         self.totals = totals
-        self.pending_bytes = 0
         self.dirty: dict[JobId, Job] = {}
-        self.ended: list[Job] = []
-        self.gone: list[Job] = []
-        self.flushed = False
-        self.emptied: list[str] = []
-        self.spared: list[JobId] = []
         self.settings: dict[str, QueueSetting | None] = {}
         self.schedules: dict[str, Schedule | None] = {}
         self._limits = limits
         self._jobs = jobs
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.dirty.clear()  # not a new one: other parts write into it
+        self.ended: list[Job] = []
+        self.gone: list[Job] = []
+        self.emptied: list[str] = []
+        self.spared: list[JobId] = []
+        self.flushed = False
+        self.pending_bytes = 0
 
     def touch(self, job: Job) -> None:
         """The store must hear of this job's new state."""
@@ -97,15 +101,6 @@ class Changelog:
         changes.schedules_saved += filter(None, self.schedules.values())
         self.settings.clear()
         self.schedules.clear()
-
-    def _begin_anew(self) -> None:
-        self.dirty.clear()  # not a new one: other parts write into it
-        self.ended = []
-        self.gone = []
-        self.emptied = []
-        self.spared = []
-        self.flushed = False
-        self.pending_bytes = 0
 
     def flush(self) -> None:
         """Everything that the store has is to be forgotten."""

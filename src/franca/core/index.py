@@ -155,10 +155,6 @@ class Index:
         will_run = found is not None and found.state is not LEASED and found.attempts > 0
         return iter((found,) if found is not None and will_run else ())
 
-    def keyed(self, queue: str, key: str) -> Job | Stub | None:
-        """The live job of this queue that has this key, or its stub."""
-        return self.keys.get(queue, key)
-
     def said_before(self, new: NewJob) -> Job | Stub | None:
         """The unrun job that this submit repeats, because its answer was lost on the way."""
         for job in self.last_named(new.name):
@@ -227,10 +223,8 @@ class Index:
 
     def clear(self) -> None:
         """Forget everything."""
-        self.jobs.clear()
-        self.by_name.clear()
-        self.same_names.clear()
-        self.recent.clear()
+        for found in (self.jobs, self.by_name, self.same_names, self.recent):
+            found.clear()
 
 
 def _is_said_by(job: Job | Stub, new: NewJob) -> bool:

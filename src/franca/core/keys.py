@@ -21,6 +21,9 @@ class Keys:
     __slots__ = ("_backlog_bytes", "_backlogs", "_others", "bytes")
 
     def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self.bytes = 0
         self._backlogs: dict[str, dict[str, Stub]] = {}
         self._backlog_bytes: dict[str, int] = {}
@@ -110,10 +113,7 @@ class Keys:
     def take_all(self) -> list[Job | Stub]:
         """Forget everything; returns what there was."""
         found = [taken for _, taken in self.items()]
-        self._backlogs.clear()
-        self._backlog_bytes.clear()
-        self._others.clear()
-        self.bytes = 0
+        self._clear()
         return found
 
     def items(self) -> Iterator[tuple[tuple[str, str], Job | Stub]]:

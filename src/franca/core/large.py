@@ -16,11 +16,15 @@ class LargeBodies:
     """Jobs whose large bodies could leave memory, and the bytes of these."""
 
     def __init__(self, limits: Limits, dirty: dict[JobId, Job], waiting: Waiting) -> None:
-        self.jobs: dict[JobId, Job] = {}
-        self.bytes = 0
         self._limits = limits
         self._dirty = dirty
         self._waiting = waiting
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.jobs: dict[JobId, Job] = {}
+        self.bytes = 0
 
     def add(self, job: Job) -> None:
         """A job with a large body runs, or waits for its time: the body may leave memory.
@@ -59,8 +63,3 @@ class LargeBodies:
         if in_memory:
             self.add(job)
             self._waiting.burden(job)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.jobs.clear()
-        self.bytes = 0

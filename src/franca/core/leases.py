@@ -23,14 +23,20 @@ class Leases(Part):
 
     def __init__(self, shared: Shared, backlog: Backlog) -> None:
         super().__init__(shared)
-        self.count = 0
-        self.bytes = 0
         self.holders: dict[str, Session] = {}
         self.ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
-        self.new: list[Job] = []
         self._same_names = shared.index.same_names
         self._begins = shared.watches.begins
         self._backlog = backlog
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything but who there is."""
+        for session in self.holders.values():
+            session.leases.clear()
+        self.ends.clear()
+        self.new: list[Job] = []
+        self.count = self.bytes = 0
 
     def is_full(self) -> bool:
         """Whether as many jobs run as may, or as memory has room for."""
@@ -138,11 +144,3 @@ class Leases(Part):
                 job.timed = True
                 self.ends.add(job, job.until)
         self.new.clear()
-
-    def clear(self) -> None:
-        """Forget everything but who there is."""
-        for session in self.holders.values():
-            session.leases.clear()
-        self.ends.clear()
-        self.new.clear()
-        self.count = self.bytes = 0

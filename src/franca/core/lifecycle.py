@@ -278,8 +278,7 @@ class Lifecycle(Part):
 
     def _count_failure(self, job: Job, now: Millis) -> None:
         job.failures += 1
-        if not job.failed_at:
-            job.failed_at = now
+        job.failed_at = job.failed_at or now
 
     def _note_attempt(self, job: Job, outcome: Outcome, failure: Failure, now: Millis) -> None:
         size = note_attempt(job, outcome, failure, now, self._limits)

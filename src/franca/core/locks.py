@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from franca.core.groups import leave_group
 from franca.core.model import JobId
 
 
@@ -22,6 +23,10 @@ class Locks:
     __slots__ = ("_holders", "_most", "_waiting", "count", "of_job", "waits_for")
 
     def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
         self.count = 0
         self._waiting: dict[str, OrderedDict[JobId, None]] = {}
         self.waits_for: dict[JobId, str] = {}
@@ -49,14 +54,9 @@ class Locks:
         if holders is None or job_id not in holders:
             return False
         self.count -= 1
-        del holders[job_id]
-        if not holders:
-            del self._holders[name]
+        if leave_group(self._holders, name, job_id):
             self._most.pop(name, None)
-        names = self.of_job[job_id]
-        del names[name]
-        if not names:
-            del self.of_job[job_id]
+        leave_group(self.of_job, job_id, name)
         return True
 
     def wait(self, name: str, job_id: JobId) -> None:
@@ -69,10 +69,7 @@ class Locks:
         """The job is on its way again, gone, or in the store alone."""
         name = self.waits_for.pop(job_id, None)
         if name is not None:
-            line = self._waiting[name]
-            del line[job_id]
-            if not line:
-                del self._waiting[name]
+            leave_group(self._waiting, name, job_id)
 
     def first_waiting(self, name: str) -> JobId | None:
         """Whoever has waited longest for the lock, if anybody has."""
@@ -84,9 +81,3 @@ class Locks:
         for name in names:
             self.release(name, job_id)
         return names
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.count = 0
-        for table in (self._waiting, self.waits_for, self._holders, self._most, self.of_job):
-            table.clear()

@@ -56,7 +56,7 @@ class Parts:
         index, backlog, wants = self.index, self.backlog, self.backlog.wants
         self.jobs = index.jobs
         self.keys = index.keys
-        self.keyed = index.keyed
+        self.keyed = index.keys.get
         self.sole = index.sole
         self.ids_named = index.ids_named
         self.first_named = index.first_named
@@ -65,6 +65,7 @@ class Parts:
         self.running_as = index.running_as
         self.returned_as = index.returned_as
         self.queues = self.queue_list.by_name
+        self.queue = self.queue_list.listed
         self.list_queue = self.queue_list.list_all
         self.waiting = backlog.waiting
         self.wants = wants.all

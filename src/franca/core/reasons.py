@@ -29,9 +29,8 @@ def note_attempt(job: Job, outcome: Outcome, failure: Failure, now: Millis, limi
     elif attempt_log:
         attempt_log[-1].trace = []
         del attempt_log[: max(0, len(attempt_log) - limits.story_attempts + 1)]
-    attempt_log.append(
-        Attempt(job.holder, job.started_at, now, outcome, failure.kind, failure.text, failure.trace)
-    )
+    said = failure.kind, failure.text, failure.trace
+    attempt_log.append(Attempt(job.holder, job.started_at, now, outcome, *said))
     while (size := attempt_log_bytes(attempt_log)) > limits.story_bytes and len(attempt_log) > 1:
         del attempt_log[0]
     job.weight = bare_weight(job) + size

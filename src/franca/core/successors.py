@@ -21,11 +21,15 @@ class Successors:
     """
 
     def __init__(self, limits: Limits, leases: Leases) -> None:
+        self._limits = limits
+        self._leases = leases
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
         self.by_job: dict[JobId, Job] = {}
         self.ahead: dict[JobId, JobId] = {}
         self.bytes = 0
-        self._limits = limits
-        self._leases = leases
 
     def add(self, successor: Job, job: Job) -> None:
         """Let a job wait behind the run of another."""
@@ -60,12 +64,6 @@ class Successors:
         is_full = self._leases.bytes + more > most or self.bytes + more > most // 2
         if more > 0 and is_full:
             raise TooMuch(TOO_MANY)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.by_job.clear()
-        self.ahead.clear()
-        self.bytes = 0
 
 
 def successors_among(held: list[Job]) -> dict[JobId, Job]:

@@ -26,6 +26,10 @@ class Buckets(Generic[T]):
 
     def __init__(self, tick_ms: int) -> None:
         self.tick_ms = tick_ms
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
         # Members in order of arrival: a set would ring them in another order each run.
         self._buckets: dict[int, dict[T, None]] = {}
         self._heap: list[int] = []
@@ -72,8 +76,3 @@ class Buckets(Generic[T]):
         while self._heap and self._heap[0] not in self._buckets:
             heappop(self._heap)
         return (self._heap[0] + 1) * self.tick_ms if self._heap else None
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self._buckets.clear()
-        self._heap.clear()

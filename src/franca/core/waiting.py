@@ -19,13 +19,15 @@ class Waiting:
     __slots__ = ("_heap", "_jobs", "backlog", "bytes_held", "mark", "supplying", "uncut")
 
     def __init__(self) -> None:
+        self.supplying = False
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything, the backlog too."""
         self._jobs: dict[JobId, Job] = {}
         self._heap: list[tuple[Millis, JobId]] = []
-        self.bytes_held = 0
-        self.uncut = 0
-        self.backlog = 0
+        self.backlog = self.uncut = self.bytes_held = 0
         self.mark: tuple[Millis, int] | None = None
-        self.supplying = False
 
     @property
     def size(self) -> int:
@@ -106,13 +108,6 @@ class Waiting:
             if job.run_at < found.get(job.queue, job.run_at + 1):
                 found[job.queue] = job.run_at
         return found
-
-    def clear(self) -> None:
-        """Forget everything, the backlog too."""
-        self._jobs.clear()
-        self._heap.clear()
-        self.backlog = self.uncut = self.bytes_held = 0
-        self.mark = None
 
     def _drop_old_entries(self) -> None:
         # Whoever replaces one far-off job again and again leaves nothing but entries behind.

@@ -91,6 +91,7 @@ class Wants(Part):
         self.hold_supplies = False
         self._waiting = waiting
         self._large = large
+        self._most = shared.limits.supply_jobs, shared.limits.supply_bytes
 
     def take(self) -> list[Want]:
         """What memory would like from the store, to be read behind the writes of this drain.
@@ -139,18 +140,14 @@ class Wants(Part):
         """Ask for the next ready jobs of a queue, if some of them are only in the store."""
         if queue.backlog and not queue.supplying and queue.mark is not None:
             queue.supplying = True
-            limits = self._limits
-            self.all.append(
-                SupplyReady(queue.name, queue.mark, limits.supply_jobs, limits.supply_bytes)
-            )
+            self.all.append(SupplyReady(queue.name, queue.mark, *self._most))
 
     def supply_waiting(self) -> None:
         """Ask for the next jobs that wait for their time, if some of them are only in the store."""
         waiting = self._waiting
         if waiting.backlog and not waiting.supplying and waiting.mark is not None:
             waiting.supplying = True
-            limits = self._limits
-            self.all.append(SupplyWaiting(waiting.mark, limits.supply_jobs, limits.supply_bytes))
+            self.all.append(SupplyWaiting(waiting.mark, *self._most))
 
     # -- what is made of the jobs that the store found -----------------------------------------
 

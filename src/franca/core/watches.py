@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from franca.core.events import Begun, Event, Finished, Progressed
+from franca.core.groups import leave_group
 from franca.core.limits import Limits
 from franca.core.model import Failure, Job, JobId, Session, State
 from franca.core.stubs import Stub
@@ -58,10 +59,7 @@ class WatchedInStore:
         if stub is None:
             self._ids_only.pop(job_id, None)
         elif stub.state is READY:
-            ready = self._ready[stub.queue]
-            del ready[job_id]
-            if not ready:
-                del self._ready[stub.queue]
+            leave_group(self._ready, stub.queue, job_id)
 
     def take_ready(self, queue: str) -> dict[JobId, Stub]:
         """Forget the ready jobs of one queue of which more than the id is known; returns them."""

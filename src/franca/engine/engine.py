@@ -113,11 +113,8 @@ class Engine(Roster):
             return
         link.closed = True
         link.ready = False
-        self.links.pop(link, None)
-        self.unknown.pop(link, None)
-        self._unfinished.pop(link, None)
-        self.held_back.pop(link, None)
-        self._leaving.pop(link, None)
+        for kept in (self.links, self.unknown, self._unfinished, self.held_back, self._leaving):
+            kept.pop(link, None)
         try:
             link.conversation.hang_up(now, undelivered=undelivered or bool(link.out))
         except Exception as error:

@@ -35,10 +35,7 @@ _FIRST = ("protocol", "address", "remote", "queue", "type", "jid", "worker", "at
 # Where a word begins; in bytes shown as Python shows them, also behind the end of a line.
 _AT_WORD = r"(?:\b|(?<=\\[nrt]))"
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (
-        re.compile(rf"{_AT_WORD}(HELLO|PUSHB?)(\s*[\[{{]).*", re.DOTALL | re.IGNORECASE),
-        rf"\1 {REDACTED}",
-    ),
+    (re.compile(rf"(?is){_AT_WORD}(HELLO|PUSHB?)(\s*[\[{{]).*"), rf"\1 {REDACTED}"),
     (re.compile(r"(://[^\s/@:]*:)[^\s@]+@"), rf"\1{REDACTED}@"),
     (re.compile(rf"(\b{_SECRET_WORDS}\b[\"']?\s*[:=]\s*)\S+", re.IGNORECASE), rf"\1{REDACTED}"),
     (re.compile(r"([\"']args[\"']\s*:).*", re.DOTALL), rf"\1{REDACTED}"),

@@ -25,9 +25,13 @@ class LineReader:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.has_input = False
-        self._is_empty = True
+        self.clear()
+
+    def clear(self) -> None:
+        """Let go of everything."""
         self._buffer = ByteBuffer()
+        self._is_empty = True
+        self.has_input = False
 
     def __len__(self) -> int:
         return len(self._buffer)
@@ -52,12 +56,6 @@ class LineReader:
         self._is_empty = not len(self._buffer)
         self.has_input = not self._is_empty and line is not None
         return None if line is None else (line[0], b" ", line[1])
-
-    def clear(self) -> None:
-        """Let go of everything."""
-        self._buffer = ByteBuffer()
-        self._is_empty = True
-        self.has_input = False
 
 
 class ByteBuffer:

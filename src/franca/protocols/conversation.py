@@ -18,16 +18,17 @@ from msgspec import Struct
 
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event
-from franca.core.model import NEVER, Job, JobQuery, Millis, Session
+from franca.core.model import NEVER, Demand, Job, JobQuery, Millis, Session
 
 if TYPE_CHECKING:
     from franca.core.broker import Broker
 
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
-
 SHARE_MESSAGES = 64
 """Messages of a turn's share, where no setting is at hand."""
+LAST_SHARES = 8
+"""Turns' shares of a peer that is gone that are acted on, if it was kept waiting."""
 WHOLE_SHARE = 1 << 30
 """What a message is said to cost that should be the last of its turn's share."""
 FEW_PIECES = 8
@@ -346,10 +347,10 @@ class Conversation(ABC):
         is given back (`give_back_undelivered`).
         """
 
-    def act_on_rest(self, shares: int, now: Millis) -> None:
-        """Act on what is left of a peer that is gone, so many turns' shares of it at most."""
+    def act_on_rest(self, now: Millis) -> None:
+        """Act on what is left of a peer that is gone and was kept waiting, if it is not much."""
         reader = self.reader
-        for _ in range(shares * SHARE_MESSAGES):
+        for _ in range(LAST_SHARES * SHARE_MESSAGES):
             message = reader.next_message() if reader.has_input and not self.holding else None
             if message is None:
                 return
@@ -368,6 +369,16 @@ class Conversation(ABC):
         No job is given from now on, though running ones may be finished (`Service.stopping`). Who
         waits for one goes on waiting, if it would ask again at once.
         """
+
+
+def ask_for_nothing(broker: Broker, demand: Demand | None) -> Demand | None:
+    """Let a demand wait as long as it would, but for no queue; what is demanded from now on."""
+    if demand is None or not demand.queues:
+        return demand
+    broker.withdraw(demand)
+    nothing = Demand(demand.session, (), demand.until)
+    broker.demand(nothing, NEVER)  # it ends when the other would have: `now` decides nothing
+    return nothing
 
 
 def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:

@@ -32,6 +32,12 @@ class Overview(Generic[T]):
         self.forget(now)
         return self._kept
 
+    def wait(self, now: Millis) -> Generator[None, Millis, T]:
+        """The answer, as soon as all steps are taken: each `yield` brings the time of the next."""
+        while (answer := self.kept(now) or self.step(now)) is None:
+            now = yield
+        return answer
+
     def step(self, now: Millis) -> T | None:
         """Go on making it, for all who wait for it; returns it when it is done."""
         if self._making is None:

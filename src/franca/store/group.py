@@ -68,18 +68,22 @@ class GroupWriter:
 
     def __init__(self, ended_jobs: int) -> None:
         self._ended_jobs = ended_jobs
-        self.held_rows = self.tail_rows = self.sealed = self.flushes = 0
+        self.flushes = self._last_ended = 0
+        self._counts: Row = ()
+        self.dropped: list[str] = []
+        self.schema: dict[str, list[str]] = {}
+        self._forget_rows()
+
+    def _forget_rows(self) -> None:
+        """No row is there of anything, but in tables that were put aside."""
+        self.held_rows = self.tail_rows = self.sealed = self._ended_count = 0
         self.body_bytes = 0
         """Bodies that lie apart have no more bytes than this; those that are gone are counted."""
         self.seals: dict[tuple[str, int | str], int] = {}
-        self._counts: Row = ()
         self.eras: dict[str, int] = {}
         self.emptied: dict[str, None] = {}
         self.eras_over: list[str] = []
         self.gone: dict[JobId, None] = {}
-        self.dropped: list[str] = []
-        self.schema: dict[str, list[str]] = {}
-        self._ended_count = self._last_ended = 0
         self._ended_pieces: deque[tuple[int, int, int]] = deque()
 
     def learn_ended(self, piece_id: int, count: int, size: int) -> None:
@@ -212,20 +216,12 @@ class GroupWriter:
         """Begin with empty tables: small ones are emptied, large ones put aside."""
         large = self._large_tables()
         self.flushes += bool(large)
-        for table in FLUSHED:
+        for table in (*FLUSHED, "eras", "gone"):
             if table in large:
                 self._put_aside(table, group)
             else:
                 group.append((f"DELETE FROM {table}", ((),)))
-        group.extend((f"DELETE FROM {table}", ((),)) for table in ("eras", "gone"))
-        self.held_rows = self.tail_rows = self.body_bytes = self._ended_count = 0
-        self.eras.clear()
-        self.emptied.clear()
-        self.eras_over.clear()
-        self.gone.clear()
-        self._ended_pieces.clear()
-        self.seals.clear()
-        self.sealed = 0
+        self._forget_rows()
 
     def _large_tables(self) -> set[str]:
         """Tables that take too long to be emptied at once."""
@@ -250,8 +246,7 @@ class GroupWriter:
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         added = 0
         for start in range(0, len(jobs), PIECE_JOBS):
-            part = jobs[start : start + PIECE_JOBS]
-            for count, piece in _pieces(part):
+            for count, piece in _pieces(jobs[start : start + PIECE_JOBS]):
                 self._last_ended += 1
                 self._ended_pieces.append((self._last_ended, count, len(piece)))
                 row = (self._last_ended, count, piece)

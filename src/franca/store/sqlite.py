@@ -129,8 +129,6 @@ class SqliteStore(Store):
         self._step = step
         self._ended_jobs = ended_jobs
         self._index = -1
-        self._inodes: tuple[int, int] | None = None
-        self._check_at = 0.0
         self._reader: sqlite3.Connection | None = None
         self._searching = threading.Lock()
         self._copying = threading.Lock()
@@ -149,7 +147,7 @@ class SqliteStore(Store):
     @_as_store_errors
     def open(self) -> Snapshot:
         """Read what is held, count the tail, and check that no row is missing or damaged."""
-        self._inodes = None
+        self._inodes: tuple[int, int] | None = None
         self._check_at = 0.0
         files.remove_unfinished(self.path)
         files.create_if_missing(self.path, self._step)

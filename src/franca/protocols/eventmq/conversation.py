@@ -32,8 +32,6 @@ JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
 """What all connections together may take for them."""
 JOINED_COSTS_BYTES: Final = 400
 """What each of them takes, besides the envelope of its answer."""
-LAST_SHARES: Final = 8
-"""Turns' shares of a worker that is gone that are acted on if it had to wait."""
 COMMAND_BYTES: Final = 32
 """No command is longer."""
 
@@ -167,7 +165,7 @@ class EventmqConversation(ZmtpConversation):
         if self.worker is not None and self._put_off is not None and not self.link.broken:
             self.worker.leave()
             self._act_on_put_off(now)
-            self.act_on_rest(LAST_SHARES, now)
+            self.act_on_rest(now)
         self._put_off = None
         self.service.wait_for_room.pop(self, None)
         self.service.results.leave(self)

@@ -11,6 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.events import Event
+from franca.core.groups import leave_group
 from franca.core.limits import Limits
 from franca.core.model import NEVER, Millis, Session
 from franca.protocols.conversation import Link, Task
@@ -155,10 +156,7 @@ class Topics:
     def remove(self, subscriber: SubscriberConversation, topic: bytes) -> None:
         """Somebody asks for a topic no more."""
         self.bytes -= len(topic) + SUBSCRIPTION_COSTS_BYTES
-        subscribers = self._subscribers[topic]
-        del subscribers[subscriber]
-        if not subscribers:
-            del self._subscribers[topic]
+        if leave_group(self._subscribers, topic, subscriber):
             self._lengths[len(topic)] -= 1
             if not self._lengths[len(topic)]:
                 del self._lengths[len(topic)]

@@ -72,12 +72,9 @@ def on_info(conversation: FaktoryConversation, rest: bytes, now: Millis) -> None
 
 def _info(conversation: FaktoryConversation) -> Task:
     """The same in steps, which all clients that wait for the answer take together."""
-    overview = conversation.service.overview
     yield
     now = yield
-    while (reply := overview.kept(now) or overview.step(now)) is None:
-        now = yield
-    conversation.say_shared(reply)
+    conversation.say_shared((yield from conversation.service.overview.wait(now)))
     return b""
 
 
@@ -192,19 +189,9 @@ def _latencies(broker: Broker, names: list[str], now: Millis) -> Task:
     return bulk(b"{%b}" % b",".join(parts))
 
 
-def _pause(broker: Broker, names: list[str], now: Millis) -> None:
-    for name in names:
-        broker.pause(name)
-
-
-def _resume(broker: Broker, names: list[str], now: Millis) -> None:
-    for name in names:
-        broker.resume(name, now)
-
-
 _CHANGES: Final[Mapping[str, Callable[[Broker, list[str], Millis], None]]] = {
-    "PAUSE": _pause,
-    "RESUME": _resume,
+    "PAUSE": Broker.pause_queues,
+    "RESUME": Broker.resume_queues,
     "REMOVE": Broker.remove_queues,
 }
 

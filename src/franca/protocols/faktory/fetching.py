@@ -15,9 +15,9 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import NEVER, Demand, Job, JobId, Millis
+from franca.core.model import Demand, Job, JobId, Millis
 from franca.core.names import text_of
-from franca.protocols.conversation import Task, give_back
+from franca.protocols.conversation import Task, ask_for_nothing, give_back
 from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
 from franca.protocols.faktory.wire import NULL
 from franca.protocols.faktory.workers import WorkerState
@@ -215,12 +215,7 @@ class Fetching:
     def stop_giving_jobs(self) -> None:
         """Give no more jobs to this connection; a FETCH that waits is answered at its end."""
         self.asked = None
-        demand = self.demand
-        if demand is not None and demand.queues:
-            self._broker.withdraw(demand)
-            self.demand = Demand(demand.session, (), demand.until)
-            # It ends when the other would have, so the time of this call does not matter.
-            self._broker.demand(self.demand, NEVER)
+        self.demand = ask_for_nothing(self._broker, self.demand)
 
     def queues(self) -> tuple[str, ...]:
         """The queues of the last FETCH, if they are remembered."""

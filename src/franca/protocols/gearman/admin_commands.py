@@ -183,9 +183,8 @@ def _on_drop(conversation: GearmanConversation, words: Words, now: Millis) -> No
 
 def _drop_alike(conversation: GearmanConversation, folded: bytes) -> Iterator[bytes]:
     """Drop a function whose name differs only in case."""
-    raw = conversation.service.names.raw
     for queue in functions(conversation.service):
-        if queue is not None and raw(queue.name).lower() == folded:
+        if queue is not None and conversation.service.names.raw(queue.name).lower() == folded:
             _drop(conversation, queue, conversation.seen_at)
             return
         yield b""

@@ -36,7 +36,6 @@ EPOCH_S_MAX: Final = 253_402_300_799
 _pack = wire.HEADER.pack
 _CREATED: Final = int(Packet.JOB_CREATED)
 _UNIQUE_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Unique value too large")
-_FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _WORKLOAD_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Workload too large")
 _EPOCH_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Epoch value too large")
 _NO_SUCH_TIME: Final = error("INVALID_ARGUMENT", "No minute ever matches these five fields")
@@ -97,7 +96,7 @@ class Submission(Struct, frozen=True):
         if len(unique) > wire.UNIQUE_BYTES_MAX:
             raise ErrorReply(_UNIQUE_TOO_LARGE)
         if len(function) > service.limits.name_bytes_max:
-            raise ErrorReply(_FUNCTION_TOO_LARGE)
+            raise ErrorReply(wire.FUNCTION_TOO_LARGE)
         if len(workload) > service.limits.body_bytes_max:
             link.note(f"a workload of {len(workload)} bytes is refused")
             raise ErrorReply(_WORKLOAD_TOO_LARGE)

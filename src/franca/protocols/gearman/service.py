@@ -107,9 +107,8 @@ class GearmanService(Service):
         limits = self.maxqueue.get(queue)
         if limits is None or (key and self.broker.keyed(queue, key) is not None):
             return False
-        limit = limits[priority - HIGH]
         line = self.broker.queues.get(queue)
-        return line is not None and 0 < limit <= line.live
+        return line is not None and 0 < limits[priority - HIGH] <= line.live
 
     def address_of(self, job: Job) -> bytes:
         """The address of the worker that runs a job, or a dash."""

@@ -150,14 +150,18 @@ class PacketReader:
     __slots__ = ("_at", "_body_max", "_data", "_large", "_needed", "_part", "has_input", "is_first")
 
     def __init__(self, body_max: int) -> None:
-        self.has_input = False
         self.is_first = False
         self._body_max = body_max
+        self._needed = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop everything."""
         self._data = b""
         self._at = 0
         self._part = bytearray()
-        self._needed = 0
         self._large: PartialBytes | None = None
+        self.has_input = False
 
     def __len__(self) -> int:
         large = self._large
@@ -247,8 +251,7 @@ class PacketReader:
 
     def _await_header(self, data: bytes, at: int) -> None:
         """WireError as soon as the first bytes of a packet show that it is not Gearman's."""
-        head = data[at : at + 4]
-        if not any(magic.startswith(head) for magic in _MAGICS):
+        if not any(magic.startswith(data[at : at + 4]) for magic in _MAGICS):
             raise WireError("not-gearman", "")
         # Four bytes show whether it is a packet at all.
         self._wait(data, at, HEADER_SIZE if len(data) - at >= 4 else len(data) - at + 1)
@@ -271,14 +274,6 @@ class PacketReader:
             raise WireError("line-too-long", "")
         self._wait(data, at, len(data) - at + 1)
         return -1
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._data = b""
-        self._at = 0
-        self._part.clear()
-        self._large = None
-        self.has_input = False
 
 
 # -- what a server writes ------------------------------------------------------------------
@@ -304,3 +299,4 @@ def error(code: str, text: str) -> bytes:
 MISSING: Final = error("INVALID_PACKET", "The packet has too few arguments")
 NOOP: Final = response(Packet.NOOP)
 NO_JOB: Final = response(Packet.NO_JOB)
+FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")

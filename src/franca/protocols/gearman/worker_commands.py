@@ -34,7 +34,6 @@ _ASSIGN_ALL: Final = int(Packet.JOB_ASSIGN_ALL)
 _PRIORITY: Final = Choice.PRIORITY
 _NOWHERE: Final = Shelf.NOWHERE
 _pack = wire.HEADER.pack
-_FUNCTION_TOO_LARGE: Final = error("ARGUMENT_TOO_LARGE", "Function name too large")
 _TOO_MANY: Final = error("ARGUMENT_TOO_LARGE", "Too many functions")
 
 
@@ -57,7 +56,7 @@ def _can_do(conversation: GearmanConversation, function: bytes, timeout: int) ->
     service = conversation.service
     functions = conversation.functions
     if len(function) > service.limits.name_bytes_max:
-        raise ErrorReply(_FUNCTION_TOO_LARGE)
+        raise ErrorReply(wire.FUNCTION_TOO_LARGE)
     if function not in functions:
         taken = service.abilities_bytes + _size_of(function)
         if len(functions) >= FUNCTIONS_MAX or taken > ABILITIES_BYTES_MAX:

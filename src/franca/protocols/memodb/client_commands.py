@@ -111,8 +111,7 @@ class Clients:
 
     def _open_session(self) -> Session:
         conversation = self._conversation
-        holder = conversation.link.id
-        self._session = self._broker.open_session(holder, OnHangUp.KEEP, conversation)
+        self._session = self._broker.open_session(conversation.link.id, OnHangUp.KEEP, conversation)
         return self._session
 
     def _note(self, job: Job, request: Request, stack: bytes) -> None:

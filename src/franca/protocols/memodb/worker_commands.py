@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import NotHeld
 from franca.core.events import Granted
-from franca.core.model import NEVER, Demand, Failure, Job, Millis, Session
+from franca.core.model import Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
-from franca.protocols.conversation import WHOLE_SHARE, give_back
+from franca.protocols.conversation import WHOLE_SHARE, ask_for_nothing, give_back
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.jobs import ORIGIN
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
@@ -301,12 +301,7 @@ class ConnectionWorkers:
         """Give a worker no more jobs; one that is `leaving` is told so when it asks next."""
         worker.wanted = ()
         worker.leaving = leaving
-        demand = worker.demand
-        if demand is not None and demand.queues:
-            self._broker.withdraw(demand)
-            worker.demand = Demand(worker.session, (), demand.until)
-            # It ends when the other would have; the present moment decides nothing about it.
-            self._broker.demand(worker.demand, NEVER)
+        worker.demand = ask_for_nothing(self._broker, worker.demand)
 
     def stop(self) -> None:
         """Give no more jobs. Who waits goes on waiting: an answer would make it ask again."""

@@ -180,8 +180,7 @@ class CrcDialect(BaseDialect):
 
     def around(self, assignment: Assignment) -> tuple[bytes, bytes]:
         """What precedes an assigned job's workload, and what follows it."""
-        size = len(assignment.workload).to_bytes(4)
-        return assignment.handle + size, _numbers(assignment)
+        return assignment.handle + len(assignment.workload).to_bytes(4), _numbers(assignment)
 
     def dumped(self, job: Assignment) -> bytes:
         """One job as a LOAD would take it."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 FUNCTION_CHANGES: Final = frozenset({messages.CAN_DO, messages.CANT_DO, messages.BROADCAST})
 """What changes a worker's functions: its demand is made anew once behind all of these."""
-LAST_SHARES: Final = 8
-"""Turns' shares of a peer that is gone that are acted on, if it was kept waiting."""
 
 
 class PeriodicConversation(Conversation):
@@ -248,7 +246,7 @@ class PeriodicConversation(Conversation):
             self.is_gone = True
             self.holding = False
             self._postponed = None
-            self.act_on_rest(LAST_SHARES, now)
+            self.act_on_rest(now)
         if undelivered and self.link.known:
             give_back_undelivered(self.broker, self.session, self.heard_at, now)
         self._leave(now)

@@ -45,10 +45,15 @@ class Runs:
         self.copies = Share(connection.service.copies, COPIES_FREE)
         self._connection = connection
         self._broker = connection.broker
-        self.held: dict[bytes, Run] = {}
         self._held_max = RUNS_MAX
+        self.clear()
+
+    def clear(self) -> None:
+        """The connection is gone, or new."""
+        self.held: dict[bytes, Run] = {}
         self.by_grab: dict[bytes, bytes] = {}
         """Handles by the id of the GRAB_JOB, of which the last is meant if one was used again."""
+        self.copies.clear()
 
     def add(self, handle: bytes, run: Run) -> None:
         """The worker was given a job."""
@@ -97,9 +102,3 @@ class Runs:
         """The same, if this worker holds it and has not only a copy."""
         is_own = run is not None and run.holder == self._connection.session.holder
         return self.job_of(run) if is_own else None
-
-    def clear(self) -> None:
-        """The connection is gone."""
-        self.held.clear()
-        self.by_grab.clear()
-        self.copies.clear()

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
+from franca.core.groups import leave_group
 from franca.core.model import NEVER, Job, JobId, Millis
 from franca.protocols.budget import Budget
 from franca.protocols.conversation import Link
@@ -164,13 +165,10 @@ class PeriodicService(Service):
 
     def note_func(self, func: str, worker: Worker, for_all: bool) -> None:
         """A worker runs this function, for all if it says so; or not any more."""
-        workers = self.broadcasts.setdefault(func, {})
         if for_all:
-            workers[worker] = None
+            self.broadcasts.setdefault(func, {})[worker] = None
         else:
-            workers.pop(worker, None)
-            if not workers:
-                del self.broadcasts[func]
+            leave_group(self.broadcasts, func, worker)
         if func not in self.funcs:
             self.funcs[func] = None
             if len(self.funcs) > FUNCS_MAX:
@@ -205,11 +203,7 @@ class PeriodicService(Service):
 
     def unfollow(self, name: Name, waits: Waits) -> None:
         """A connection waits for that stream no more."""
-        followers = self.streams.get(name)
-        if followers is not None:
-            followers.pop(waits, None)
-            if not followers:
-                del self.streams[name]
+        leave_group(self.streams, name, waits)
 
     # -- operators --------------------------------------------------------------------------------
 

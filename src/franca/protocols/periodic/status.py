@@ -84,13 +84,8 @@ class Listings:
             overview = self._overviews[key] = Overview(partial(self._make, dialect, rule))
         listing = overview.kept(now)
         if listing is not None and not listing.is_long and self._listed <= LISTED_A_TICK:
-            listing = None
-        while listing is None:
             listing = overview.step(now)
-            if listing is None:
-                now = yield
-                listing = overview.kept(now)
-        return listing
+        return listing or (yield from overview.wait(now))
 
     def _make(
         self, dialect: BaseDialect, rule: Rule | None, now: Millis

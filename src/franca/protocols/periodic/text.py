@@ -40,9 +40,7 @@ _NUMBER: Final = re.compile(rb"\s{0,9}(-?[0-9]{1,18})")
 TOKENS_MAX: Final = 1_000
 """Texts and brackets in one job; more is no job."""
 _SECONDS_MAX: Final = 1 << 62
-_QUOTE: Final = ord('"')
-_OPEN: Final = ord("{")
-_CLOSE: Final = ord("}")
+_QUOTE, _OPEN, _CLOSE = b'"{}'
 
 
 class _Job(Struct):
@@ -104,19 +102,12 @@ class TextDialect(BaseDialect):
                 workload = b""
             elif workload[0] == _QUOTE:
                 workload = _TEXT.decode(workload).encode()
-            func, name = job.func.encode(), job.name.encode()
+            func_said, name_said = job.func.encode(), job.name.encode()
         except (msgspec.MsgspecError, RecursionError, UnicodeError):
             raise Unreadable("not a job") from None
-        return WireJob(
-            self.read_func(func),
-            self.read_func(name),
-            workload,
-            _whole(job.sched_at),
-            _whole(job.counter),
-            _whole(job.timeout),
-            in_json=True,
-            size=len(args),
-        )
+        func, name = self.read_func(func_said), self.read_func(name_said)
+        at, count, timeout = _whole(job.sched_at), _whole(job.counter), _whole(job.timeout)
+        return WireJob(func, name, workload, at, count, timeout, in_json=True, size=len(args))
 
     def read_jobs(self, args: bytes) -> Iterable[WireJob]:
         """The jobs of a LOAD: a JSON object with all of them, or one in fields."""

@@ -282,11 +282,13 @@ class FrameReader:
 
     def __init__(self) -> None:
         self.frames: Frames | None = None
-        self.has_input = False
-        self._data = b""
-        self._at = 0
-        self._part = bytearray()
         self._need = 1
+        self.clear()
+
+    def clear(self) -> None:
+        """Drop all that was not read."""
+        self._data, self._at, self.has_input = b"", 0, False
+        self._part = bytearray()
 
     def __len__(self) -> int:
         return len(self._data) - self._at + len(self._part)
@@ -341,11 +343,6 @@ class FrameReader:
         self._need = 1
         self.has_input = len(self._part) > 0
         return message
-
-    def clear(self) -> None:
-        """Drop all that was not read."""
-        self._data, self._at, self.has_input = b"", 0, False
-        self._part.clear()
 
 
 UUID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
