@@ -103,7 +103,9 @@ class World(AnyWorld):
         """What a link has to say; it is sent by this."""
         text = b"".join(link.out).decode()
         link.forget_said()
-        self.engine.speaking[:] = [other for other in self.engine.speaking if other is not link]
+        self.engine.with_output[:] = [
+            other for other in self.engine.with_output if other is not link
+        ]
         return text
 
 

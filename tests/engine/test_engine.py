@@ -32,7 +32,7 @@ def test_a_greeting_is_said_at_once_and_everything_else_in_a_turn(world: World) 
 def test_a_link_speaks_once_a_turn_however_much_it_says(world: World, link: Link) -> None:
     world.say(link, "one\ntwo\n")
     world.engine.turn(T)
-    assert world.engine.speaking == [link]
+    assert world.engine.with_output == [link]
     assert not link.after_commit
 
 
@@ -390,7 +390,7 @@ def test_a_link_that_is_closed_has_something_to_say_even_if_it_said_nothing(
         link.close()
     link.write(b"last words")
     link.close()
-    assert link in world.engine.speaking
+    assert link in world.engine.with_output
 
 
 def test_the_end_of_a_peers_input_is_noticed_after_all_of_it(world: World) -> None:

@@ -21,7 +21,7 @@ def raising(error: Exception) -> Callable[..., NoReturn]:
 
 def assert_ended(engine: Engine, link: Link) -> None:
     assert (link.closed, link.closing, link.broken, link.out) == (True, True, True, [])
-    assert link in engine.speaking
+    assert link in engine.with_output
     assert link not in engine.links
     assert echo(link).hung_up == [True]
     assert engine.unhandled == 1

@@ -62,10 +62,10 @@ class HotPath:
             engine.turn(self.world.now)
         self.seconds[part] += time.process_time() - began
         answers: list[Answer] = []
-        for speaker in list(engine.speaking):
+        for speaker in list(engine.with_output):
             answers += self.peers[speaker].hear(b"".join(speaker.out))
             speaker.forget_said()
-        engine.speaking.clear()
+        engine.with_output.clear()
         return answers
 
     def take(self) -> list[Answer]:

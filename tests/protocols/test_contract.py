@@ -36,9 +36,9 @@ def test_half_a_message_counts_as_unread(protocol: str) -> None:
 def test_no_job_is_given_once_the_server_stops(protocol: str) -> None:
     path = HotPath(protocol)
     path.world.engine.stop(path.world.now)
-    for link in path.world.engine.speaking:
+    for link in path.world.engine.with_output:
         link.forget_said()  # a farewell, where the protocol has one
-    path.world.engine.speaking.clear()
+    path.world.engine.with_output.clear()
     path.submit(1)
     assert not [one for one in (*path.turn("submit"), *path.take()) if isinstance(one, Granted)]
 

@@ -71,7 +71,7 @@ class AnyWorld:
             self.engine.turn(self.now)
             self.commit()
             self.listen()
-            if not (self.engine.has_input() or self.engine.speaking):
+            if not (self.engine.has_input() or self.engine.with_output):
                 assert not self.engine.unhandled, self.engine.notices
                 return
         raise AssertionError("the server never comes to rest")
@@ -85,8 +85,8 @@ class AnyWorld:
 
     def listen(self) -> None:
         """Carry what the links said to the puppets, and hang up on those that were told to."""
-        links = list(self.engine.speaking)
-        self.engine.speaking.clear()
+        links = list(self.engine.with_output)
+        self.engine.with_output.clear()
         for link in links:
             puppet = self.puppets[link]
             said = list(link.out)

@@ -151,7 +151,7 @@ class World(AnyWorld):
             if link.closing and not link.closed:
                 self.closed.add(name)
                 self.engine.close_link(link, self.now, undelivered=False)
-        self.engine.speaking.clear()
+        self.engine.with_output.clear()
 
     def check(self) -> None:
         """All are gone: nothing may be left of them, and what is left must be sound."""

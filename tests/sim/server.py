@@ -90,7 +90,7 @@ class Server:
 
     def _speak(self) -> None:
         needed = self.needed_group()
-        for link in self.engine.speaking:
+        for link in self.engine.with_output:
             wire = cast("Wire", link.carrier)
             data = b"".join(link.out)
             link.out.clear()
@@ -104,7 +104,7 @@ class Server:
             link.after_commit = False
             if link.closing and not wire.waits_for:
                 wire.hang_up()
-        self.engine.speaking.clear()
+        self.engine.with_output.clear()
 
     def needed_group(self) -> Group | None:
         """The group that makes everything done so far durable; None if all of it is."""

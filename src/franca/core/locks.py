@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-from franca.core.groups import leave_group
 from franca.core.model import JobId
+from franca.core.multimaps import discard
 
 
 class Locks:
@@ -54,9 +54,9 @@ class Locks:
         if holders is None or job_id not in holders:
             return False
         self.count -= 1
-        if leave_group(self._holders, name, job_id):
+        if discard(self._holders, name, job_id):
             self._most.pop(name, None)
-        leave_group(self.of_job, job_id, name)
+        discard(self.of_job, job_id, name)
         return True
 
     def wait(self, name: str, job_id: JobId) -> None:
@@ -69,7 +69,7 @@ class Locks:
         """The job is on its way again, gone, or in the store alone."""
         name = self.waits_for.pop(job_id, None)
         if name is not None:
-            leave_group(self._waiting, name, job_id)
+            discard(self._waiting, name, job_id)
 
     def first_waiting(self, name: str) -> JobId | None:
         """Whoever has waited longest for the lock, if anybody has."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from franca.core.events import Begun, Event, Finished, Progressed
-from franca.core.groups import leave_group
 from franca.core.limits import Limits
 from franca.core.model import Failure, Job, JobId, Session, State
+from franca.core.multimaps import discard
 from franca.core.stubs import Stub
 
 READY = State.READY
@@ -59,7 +59,7 @@ class WatchedInStore:
         if stub is None:
             self._ids_only.pop(job_id, None)
         elif stub.state is READY:
-            leave_group(self._ready, stub.queue, job_id)
+            discard(self._ready, stub.queue, job_id)
 
     def take_ready(self, queue: str) -> dict[JobId, Stub]:
         """Forget the ready jobs of one queue of which more than the id is known; returns them."""

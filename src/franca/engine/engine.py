@@ -2,7 +2,7 @@
 
 One turn takes what came in, lets each conversation act on its share, and delivers the events
 that follow, until nothing is left to say. What came of it is for the node: links with something
-to say (`speaking`), changes to commit (`broker.drain`), jobs wanted from the store, and what
+to send (`with_output`), changes to commit (`broker.drain`), jobs wanted from the store, and what
 operators should know of peers (`notices`).
 
 Whatever a peer sends, at worst its own link ends. An exception that a conversation raises while it
@@ -58,7 +58,7 @@ class Engine(Roster):
         self.before: Callable[[Link, int], None] | None = None
         self.between: Callable[[Link], bool] | None = None
         self.one_by_one = False
-        self.speaking: list[Link] = []
+        self.with_output: list[Link] = []
         self.notices: list[Notice] = []
         self.unhandled = 0
         self._wanting: list[Link] = []
@@ -73,7 +73,7 @@ class Engine(Roster):
 
     def open_link(self, service_name: str, link_id: str, peer: Peer, now: Millis) -> Link:
         """A peer has connected; its greeting may already be written."""
-        calls = self.speaking, self._wanting, self.notices
+        calls = self.with_output, self._wanting, self.notices
         link = Link(link_id, peer, *calls, now, service_name, self.limits.output_soft_bytes)
         self.links[link] = None
         self.unknown[link] = None
@@ -335,7 +335,7 @@ class Engine(Roster):
         link.forget_said()
         link.broken = link.closing = True
         link.ready = False
-        self.speaking.append(link)
+        self.with_output.append(link)
         self._end_link(link, now, undelivered=True)
 
     def _charge(self, link: Link, error: Exception) -> None:

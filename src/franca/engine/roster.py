@@ -75,7 +75,7 @@ class Roster:
     def leave(self, link: Link, undelivered: bool, *, is_done: bool) -> None:
         """Have a link end after everything that came so far was acted on, if not `is_done`."""
         undelivered = undelivered or bool(link.out)
-        link.speaking = []  # what is said from now on stays, and nobody hears it
+        link.with_output = []  # what is written from now on is sent to nobody
         if is_done:
             self.held_back.pop(link, None)
             self._unfinished.pop(link, None)

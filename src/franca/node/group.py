@@ -21,24 +21,24 @@ Waiter = Callable[[BaseException | None], None]
 
 
 class Group:
-    """What is said when one commit has made it true; `size` is how many bytes.
+    """What is sent when one commit has made it true; `size` is how many bytes.
 
     One that `is_long` has so much to write that the writer's thread does it.
     """
 
-    __slots__ = ("is_long", "number", "released", "said", "size", "waiters")
+    __slots__ = ("is_long", "number", "output", "released", "size", "waiters")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.is_long = False
         self.released = False
         self.size = 0
-        self.said: list[tuple[Connection, bytes | tuple[bytes, ...]]] = []
+        self.output: list[tuple[Connection, bytes | tuple[bytes, ...]]] = []
         self.waiters: list[Waiter] = []
 
     def put(self, connection: Connection, data: bytes | tuple[bytes, ...]) -> None:
-        """Have something said to a connection that waits for this group already."""
-        self.said.append((connection, data))
+        """Send something to a connection that waits for this group already, behind it."""
+        self.output.append((connection, data))
         self.size += size_of(data)
         connection.piled_bytes += size_of(data)
 
@@ -46,7 +46,7 @@ class Group:
         """Send everything that waits for this group, and close connections that end with it."""
         self.released = True
         closing: list[Connection] = []
-        for connection, data in self.said:
+        for connection, data in self.output:
             if connection.waits_for == self.number:
                 connection.waits_for = 0
                 connection.piled_bytes = 0

@@ -19,7 +19,7 @@ from franca.node.gauges import TICK_S, Gauges, Ticker
 from franca.node.group import LONG_GROUP_BYTES, URGENT_MS, Gathering, Group, Recaller, Waiter
 from franca.node.input import Input
 from franca.node.notices import NoticeLog
-from franca.node.output import Output, said, size_of
+from franca.node.output import Output, joined, size_of
 from franca.node.pressure import Pressure
 from franca.node.sockets import Lingering
 from franca.node.writer import Disk, Writer
@@ -66,7 +66,7 @@ class Node:
         self._forming = Group(1)
         self._in_flight = Group(0)
         self.output = Output(engine.limits, clock.now, self._loop.call_soon)
-        self.pressure = Pressure(engine, self.output, self.soon, self._speak)
+        self.pressure = Pressure(engine, self.output, self.soon, self._send_output)
         self.input = Input(engine, self.output, self._gathered_bytes)
         self.notices = NoticeLog()
         self.disk = Disk()
@@ -115,8 +115,8 @@ class Node:
             engine.turn(now)
             if not self.busy:
                 self._begin_or_gather(now, is_heard)
-            if engine.speaking:
-                self._speak()
+            if engine.with_output:
+                self._send_output()
         self.pressure.after_turn()
         if self.busy and self._writer is not None:
             self._writer.give_way()
@@ -133,15 +133,15 @@ class Node:
         """
         engine = self.engine
         engine.turn(now)
-        if engine.speaking:
-            self._speak()
+        if engine.with_output:
+            self._send_output()
         if self.busy:
             return
         if self.gathered:
             self.take_gathered()
             engine.turn(now)
-            if engine.speaking:
-                self._speak()
+            if engine.with_output:
+                self._send_output()
             self.soon()
         else:
             self._begin_group(now)
@@ -180,20 +180,20 @@ class Node:
         wake_s = (max(due_at, self.engine.next_wake()) - self.clock.now()) / 1000
         return min(max(wake_s, TICK_S), IDLE_S)
 
-    # -- speaking -----------------------------------------------------------------------------
+    # -- output ---------------------------------------------------------------------------
 
-    def _speak(self) -> None:
+    def _send_output(self) -> None:
         """Send what needs no disk, and keep the rest for the commit that it needs."""
         needed = self._needed_group()
-        number, wait = (0, None) if needed is None else (needed.number, needed.said.append)
+        number, wait = (0, None) if needed is None else (needed.number, needed.output.append)
         waits = 0
-        for link in self.engine.speaking:
+        for link in self.engine.with_output:
             out = link.out
             connection: Connection = link.carrier
             if out:
                 data: bytes | tuple[bytes, ...] = out[0]
                 if len(out) > 1:
-                    data = said(out, link.in_pieces)
+                    data = joined(out, link.in_pieces)
                     link.in_pieces = False
                     link.counted = 0
                 out.clear()
@@ -219,7 +219,7 @@ class Node:
                     connection.abort()
                 else:
                     connection.hang_up()
-        self.engine.speaking.clear()
+        self.engine.with_output.clear()
         if waits and needed is not None:
             needed.size += waits
             self.output.total += waits
@@ -260,7 +260,7 @@ class Node:
         self._tell_at = now + INSTANT_EVERY_MS
         broker.backlog.wants.hold_supplies = self.output.is_over
         if not broker.has_changes() and not broker.has_wants():
-            if self._forming.said or self._forming.waiters:
+            if self._forming.output or self._forming.waiters:
                 group, self._forming = self._forming, Group(self._forming.number + 1)
                 self._release(group)
             return
@@ -275,7 +275,7 @@ class Node:
             self._writer.commit()
         elif self._commit_here(now):
             forming = self._forming
-            if forming.said or forming.waiters or broker.has_changes() or broker.has_wants():
+            if forming.output or forming.waiters or broker.has_changes() or broker.has_wants():
                 self.soon()
 
     def _tidy_leftovers(self) -> None:
@@ -330,8 +330,8 @@ class Node:
             self.engine.supplied(want, jobs, now)
         if len(supplied) < len(wants):
             broker.want_again(wants[len(supplied) :])
-        if self.engine.speaking:
-            self._speak()
+        if self.engine.with_output:
+            self._send_output()
 
     def committed(self, error: BaseException | None, tidying: bool, took_s: float) -> None:
         """The writer is done with a group."""
@@ -353,7 +353,7 @@ class Node:
         if not self.is_urgent:
             self.busy = False
             self._turn_now()
-        elif len(self._in_flight.said) > SMALL_GROUP:
+        elif len(self._in_flight.output) > SMALL_GROUP:
             self._loop.call_later(REST_S, self._rested)
         else:
             self._rested()

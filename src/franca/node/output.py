@@ -35,7 +35,7 @@ DRAIN_MS = 60_000
 """Slow means that the rest would not be taken within this time."""
 
 
-def said(out: Sequence[bytes], in_pieces: bool) -> bytes | tuple[bytes, ...]:
+def joined(out: Sequence[bytes], in_pieces: bool) -> bytes | tuple[bytes, ...]:
     """These pieces as they are if they are long, else joined."""
     if in_pieces or (len(out[-1]) >= SHARED_BYTES and sum(map(len, out)) > JOINED_BYTES):
         return tuple(out)

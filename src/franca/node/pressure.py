@@ -28,7 +28,7 @@ may. A heartbeat is shorter."""
 
 
 class Pressure:
-    """Connections that are held back, and why. `soon` asks for a turn, `speak` sends answers.
+    """Connections that are held back, and why. `soon` asks for a turn, `send_output` sends answers.
 
     `bursting` sent much at once: others are read from first. `_adding` add to a total that is over
     its limit. `_paused` have too much unread, or wait for the disk; of those that are `_stuck` too,
@@ -36,12 +36,16 @@ class Pressure:
     """
 
     def __init__(
-        self, engine: Engine, output: Output, soon: Callable[[], None], speak: Callable[[], None]
+        self,
+        engine: Engine,
+        output: Output,
+        soon: Callable[[], None],
+        send_output: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._output = output
         self._soon = soon
-        self._speak = speak
+        self._send_output = send_output
         self._until = 0.0
         self._pending = (0, 0)
         self._adding: dict[Connection, None] = {}
@@ -99,14 +103,14 @@ class Pressure:
 
     def _weigh_share(self, link: Link) -> None:
         """Send what came of a link's share. If that adds much, the link must wait."""
-        output, speaking, broker = self._output, self._engine.speaking, self._engine.broker
+        output, with_output, broker = self._output, self._engine.with_output, self._engine.broker
         jobs, size = self._pending
         is_much = broker.pending_bytes > size + GROWTH_BYTES and broker.is_behind()
         is_much = is_much or (broker.pending_jobs > jobs and broker.is_behind(FAR))
-        if speaking:
+        if with_output:
             before = output.total
-            is_for_others = len(speaking) > 1 or speaking[0] is not link
-            self._speak()
+            is_for_others = len(with_output) > 1 or with_output[0] is not link
+            self._send_output()
             most = 0 if output.is_full else GROWTH_BYTES
             is_much = is_much or (is_for_others and output.total - before > most)
         if is_much:

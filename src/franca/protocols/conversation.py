@@ -85,7 +85,7 @@ class Link:
 
     id: str
     peer: Peer
-    speaking: list[Link]
+    with_output: list[Link]
     wanting: list[Link]
     notices: list[Notice]
     opened_at: Millis
@@ -114,14 +114,14 @@ class Link:
         """Send what is true whatever the disk does."""
         out = self.out
         if not out:
-            self.speaking.append(self)
+            self.with_output.append(self)
         out.append(data)
 
     def write_after_commit(self, data: bytes) -> None:
         """Send what must be durable first, and everything after it."""
         out = self.out
         if not out:
-            self.speaking.append(self)
+            self.with_output.append(self)
         out.append(data)
         self.after_commit = True
 
@@ -131,7 +131,7 @@ class Link:
         After the commit if it must be `durable` first, else at once.
         """
         if not self.out:
-            self.speaking.append(self)
+            self.with_output.append(self)
         self.out += pieces
         if len(pieces) > 1:
             self.in_pieces = True
@@ -175,7 +175,7 @@ class Link:
             if reason:
                 self.note(reason)
             if not self.out:
-                self.speaking.append(self)
+                self.with_output.append(self)
 
 
 class Reader(Protocol):

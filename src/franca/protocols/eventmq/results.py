@@ -25,8 +25,8 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from franca.core.broker import Broker
 from franca.core.events import Event, Finished
-from franca.core.groups import leave_group
 from franca.core.model import NEVER, Failure, Job, Millis, OnHangUp, Session, State
+from franca.core.multimaps import discard
 from franca.protocols.bodies import in_one_piece
 from franca.protocols.eventmq.jobs import HOLDERS, ORIGIN, Address, client_of, msgid_of
 from franca.protocols.eventmq.wire import Encoder
@@ -211,7 +211,7 @@ class ResultDelivery:
         """A connection is gone."""
         self._by_link.pop(client.link.id, None)
         self.waiting.pop(client, None)
-        leave_group(self._by_identity, client.identity, client)
+        discard(self._by_identity, client.identity, client)
         while (backlog := self._backlogs.get(client.link.id)) is not None:
             self._forget(backlog.results[0])
 

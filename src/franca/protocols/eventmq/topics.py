@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.events import Event
-from franca.core.groups import leave_group
 from franca.core.limits import Limits
 from franca.core.model import NEVER, Millis, Session
+from franca.core.multimaps import discard
 from franca.protocols.conversation import Link, Task
 from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.zmtp import LARGE_BYTES, Message, more, pieces
@@ -156,7 +156,7 @@ class Topics:
     def remove(self, subscriber: SubscriberConversation, topic: bytes) -> None:
         """Somebody asks for a topic no more."""
         self.bytes -= len(topic) + SUBSCRIPTION_COSTS_BYTES
-        if leave_group(self._subscribers, topic, subscriber):
+        if discard(self._subscribers, topic, subscriber):
             self._lengths[len(topic)] -= 1
             if not self._lengths[len(topic)]:
                 del self._lengths[len(topic)]

@@ -9,8 +9,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from franca.core.broker import Broker
-from franca.core.groups import leave_group
 from franca.core.model import NEVER, Job, JobId, Millis
+from franca.core.multimaps import discard
 from franca.protocols.budget import Budget
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import Stop, Surroundings
@@ -168,7 +168,7 @@ class PeriodicService(Service):
         if for_all:
             self.broadcasts.setdefault(func, {})[worker] = None
         else:
-            leave_group(self.broadcasts, func, worker)
+            discard(self.broadcasts, func, worker)
         if func not in self.funcs:
             self.funcs[func] = None
             if len(self.funcs) > FUNCS_MAX:
@@ -203,7 +203,7 @@ class PeriodicService(Service):
 
     def unfollow(self, name: Name, waits: Waits) -> None:
         """A connection waits for that stream no more."""
-        leave_group(self.streams, name, waits)
+        discard(self.streams, name, waits)
 
     # -- operators --------------------------------------------------------------------------------
 
