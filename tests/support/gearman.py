@@ -230,10 +230,10 @@ class Gearman(Connection[Packet]):
         finally:
             self.set_timeout(before or 0)
 
-    def next_job(self, seconds: float, kind: Type = Type.GRAB_JOB) -> Work | None:
+    def next_job(self, seconds: float) -> Work | None:
         """Grab, sleep, grab, as workers do; None if nothing came in time."""
         deadline = time.monotonic() + seconds
-        while (work := self.grab(kind)) is None:
+        while (work := self.grab()) is None:
             left = deadline - time.monotonic()
             if left <= 0 or not self.sleep(left):
                 return None

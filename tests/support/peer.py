@@ -312,7 +312,7 @@ class Wired(Connection[Answer]):
         peer: Peer | None = None, **who: Any,
     ) -> None:  # fmt: skip
         super().__init__(port, timeout=timeout)
-        self.timeout = timeout
+        self._timeout = timeout
         self._said: list[bytes] = []
         self.peer = peer or kind(self._said.append, rng, **who)
         self.peer.say = self._said.append
@@ -322,19 +322,12 @@ class Wired(Connection[Answer]):
 
     def flush(self) -> None:
         if self._said:
+            self.set_timeout(self._timeout)
             self.send_bytes(b"".join(self._said))
             self._said.clear()
 
     def hear(self, seconds: float | None = None) -> list[Answer]:
         """Send all that was said; what the next bytes say, perhaps nothing yet."""
         self.flush()
-        if seconds is not None:
-            self.set_timeout(seconds)
-        try:
-            data = self._socket.recv(self.read_size)
-        finally:
-            if seconds is not None:
-                self.set_timeout(self.timeout)
-        if not data:
-            raise ConnectionResetError("the server hung up")
-        return list(self.peer.hear(data))
+        self.set_timeout(self._timeout if seconds is None else seconds)
+        return list(self.peer.hear(self._received()))
