@@ -32,10 +32,7 @@ class Tables:
         found = [table.splitlines() for table in lines.strip().split("\n\n")]
         self._lines = {name.removesuffix(":"): words for name, *words in found}
         self._more = more or {}
-
-    @property
-    def names(self) -> Sequence[str]:
-        return list(self._lines)
+        self.names = list(self._lines)
 
     def __getitem__(self, name: str) -> Sequence[bytes]:
         return self._more[name] if name in self._more else tuple(self.each(name))

@@ -225,6 +225,8 @@ class Peer(ABC):
         self.worker = worker
         self.queues = list(queues)
         self.variant = variant
+        self.peer_rules = self.protocol
+        """Under what name a history knows how this peer behaves."""
         self.is_open = False
         self.unread = bytearray()
 
@@ -245,11 +247,6 @@ class Peer(ABC):
     @abstractmethod
     def answers(self, message: Any) -> Iterable[Answer]:
         """What a message says; `AssertionError` if it is what no server may say now."""
-
-    @property
-    def peer_rules(self) -> str:
-        """Under what name a history knows how this peer behaves."""
-        return self.protocol
 
     def unanswered(self) -> Sequence[Offer]:
         """Offers that are said again on each connection."""

@@ -379,6 +379,7 @@ class Peer(Speaker, peer.Peer):
         self._pinged: deque[peer.Grant] = deque()
         self.say(self.framed(bytes([WORKER if self.queues else CLIENT])))
         if self.dialect == DOC:
+            self.peer_rules = "periodic-doc"
             self._send(PING)  # it must say more before a second is over
             self._begin()
 
@@ -427,10 +428,6 @@ class Peer(Speaker, peer.Peer):
         workload = plain(job.workload) if self.dialect == DOC else job.workload
         reserve = float(job.timeout) if job.timeout else None
         return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
-
-    @property
-    def peer_rules(self) -> str:
-        return "periodic-doc" if self.dialect == DOC else "periodic"
 
     def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
