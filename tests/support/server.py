@@ -206,10 +206,10 @@ class Server(Scoped):
         ]  # fmt: skip
 
 
-def listens(port: int) -> bool:
+def listens(port: int, host: str = HOST) -> bool:
     """Whether anybody does, on this machine."""
     try:
-        socket.create_connection((HOST, port), timeout=1.0).close()
+        socket.create_connection((host, port), timeout=2.0).close()
     except OSError:
         return False
     return True
