@@ -370,7 +370,6 @@ class Peer(peer.Peer):
 
 
 def _vary(offer: peer.Offer, rng: Random) -> None:
-    offer.volatile = offer.waits
     offer.prio = rng.choices((0, 1, -1), (6, 2, 2))[0]
     if rng.random() < 0.2:
         number = rng.randrange(_SHARED)

@@ -476,7 +476,6 @@ def _name(offer: peer.Offer) -> str:
 
 
 def _vary(offer: peer.Offer, rng: Random) -> None:
-    offer.volatile = offer.waits
     offer.reserve = 60 if offer.waits else rng.choice((0, 0, 12, 12, 30))
     if not offer.waits and rng.random() < 0.3:
         number = rng.randrange(_SLOTS)
