@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Self
@@ -60,14 +61,10 @@ _ports = _own_ports()
 def free_port() -> int:
     """A TCP port that nobody listened on a moment ago."""
     for port in _ports:
-        with socket.socket() as probe:
-            # Asked for as the server will ask: a port in TIME_WAIT would be refused otherwise.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        return port
+        with suppress(OSError):
+            # Asked for as the server will ask: a port in TIME_WAIT is not refused.
+            socket.create_server((HOST, port)).close()
+            return port
     raise AssertionError("the ports never end")
 
 
