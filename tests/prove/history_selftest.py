@@ -12,6 +12,7 @@ import msgspec
 from tests.prove.events import Event, Rules
 from tests.prove.harness import Options, Result
 from tests.prove.history import CLASSES, check
+from tests.prove.tables import records
 
 History = list[Event]
 
@@ -62,11 +63,12 @@ def _event(words: list[str], protocol: str) -> Event:
 
 def _read() -> list[Planted]:
     found: list[Planted] = []
-    for record in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")[1:]:
-        head, _, events = record.partition("\n")
+    for head, *lines in records(Path(__file__).with_suffix(".txt")):
         kind, _, name = head.partition(": ")
         rules = Rules(volatile_overtakes=kind.startswith("long "))
-        found.append(Planted(kind.removeprefix("long "), name, history(events.strip()), rules))
+        found.append(
+            Planted(kind.removeprefix("long "), name, history(" ".join(lines).strip()), rules)
+        )
     return found
 
 
