@@ -14,19 +14,17 @@ from tests.prove.harness import Options, Result
 from tests.prove.history import CLASSES, check
 from tests.prove.tables import records
 
-History = list[Event]
-
 
 class Planted(NamedTuple):
     """One history. `kind` is the class of its fault, or `clean`."""
 
     kind: str
     name: str
-    events: History
+    events: list[Event]
     rules: Rules
 
 
-def history(text: str) -> History:
+def history(text: str) -> list[Event]:
     """`push a 0 retry=3; fetch a 1; ...` as events; the file's head says how they are written."""
     protocol, _, said = text.rpartition(": ")
     return [_event(event.split(), protocol or "faktory") for event in said.split(";")]
