@@ -164,8 +164,7 @@ def _data(server: Server, stage: Stage, stack: ExitStack) -> str:
         client = _raw(server, "gearman", stack, receive=4_096)
         _sent(client, request(Type.SUBMIT_JOB, b"f", b"u", b"x") * 64)
     worker = stack.enter_context(Gearman(server.ports["gearman"], timeout=PATIENCE_S)).can_do("f")
-    found = worker.next_job(PATIENCE_S)
-    assert found is not None
+    found = worker.next_job()
     worker.send_bytes(request(Type.WORK_DATA, found.handle, b"d" * 4_000) * 64)
     worker.complete(found.handle, b"d" * 4_000)
     worker.echo()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -41,8 +41,7 @@ def launcher() -> Sequence[str]:
 
 def under_test(data: Path, *args: str, speaks: Sequence[str] = ()) -> Server:
     """The server under test, not started."""
-    known: dict[str, Any] = {"env": environment(), "argv_prefix": launcher()}
-    return Server(data, extra_args=args, speaks=speaks, **known)
+    return Server(data, extra_args=args, speaks=speaks, env=environment(), argv_prefix=launcher())
 
 
 def peak_mb(server: Server) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cases.conftest import StartServer, environment
-from tests.prove.wall_clock import SETTLED_S, WallClock
+from tests.prove.wall_clock import SETTLED_S, TWEAK, WallClock
 from tests.support.faktory import Faktory, FaktoryError, JobDict, compact, job
 from tests.support.server import Server, ServerFailed
 
@@ -189,7 +189,7 @@ def test_push_in_goes_by_the_clock_that_people_set(tmp_path: Path, cli: Cli) -> 
     server = Server(
         tmp_path / "data",
         env=environment() | wall_clock.environment,
-        argv_prefix=("-m", "tests.cases.moved_clock"),
+        argv_prefix=("-m", "tests.prove.mutants", TWEAK),
     )
     with server.start(timeout=20.0), Faktory(server.port) as client:
         client.hello()

@@ -90,13 +90,6 @@ class Bench:
         """What a demand is answered at once."""
         return self.broker.demand(Demand(session, queues or ("q",), **fields), now)
 
-    def asleep(self, count: int, *queues: str, **fields: Any) -> list[Session]:
-        """So many new sessions that wait to be woken."""
-        sessions = [self.worker() for _ in range(count)]
-        for session in sessions:
-            assert self.ask(session, *queues, only_wake=True, **fields) is None
-        return sessions
-
     def take(self, session: Session, *queues: str, now: int = T, **fields: Any) -> Job:
         """A job that must be there."""
         answer = self.ask(session, *queues, now=now, **fields)

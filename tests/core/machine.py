@@ -78,20 +78,16 @@ class BrokerMachine(RuleBasedStateMachine):
     # -- submitting -----------------------------------------------------------------------------
 
     @rule(
-        fields=st.fixed_dictionaries(
-            {
-                "queue": queues,
-                "policy": st.sampled_from(POLICIES),
-                "priority": st.integers(0, 2),
-                "delay": st.sampled_from((0, 0, 0, 40, 3_000)),
-                "key": st.sampled_from(("", "", "", "k", "b3", "b6", "b11")),
-                "on_conflict": st.sampled_from(list(core.OnConflict)),
-            }
-        ),
+        queue=queues,
+        policy=st.sampled_from(POLICIES),
+        priority=st.integers(0, 2),
+        delay=st.sampled_from((0, 0, 0, 40, 3_000)),
+        key=st.sampled_from(("", "", "", "k", "b3", "b6", "b11")),
+        on_conflict=st.sampled_from(list(core.OnConflict)),
         watcher=st.sampled_from((None, None, 2, 3)),
         times=st.integers(1, 6),
     )
-    def submit(self, fields: dict[str, Any], watcher: int | None, times: int) -> None:
+    def submit(self, watcher: int | None, times: int, **fields: Any) -> None:
         for _ in range(1 if fields["key"] else times):
             self._submit(watcher, **fields)
 

@@ -1,9 +1,11 @@
 """Demands: who waits for what, who is given it, who is only woken."""
 
+from typing import Any
+
 import pytest
 
 from franca.core.events import Unmet, Woken
-from franca.core.model import Choice, Demand, State
+from franca.core.model import Choice, Demand, Session, State
 from tests.core.kit import SMALL, Bench, T, ids
 from tests.support.queue_counts import queue_counts
 
@@ -151,8 +153,16 @@ def test_a_sleeper_is_told_of_a_tail() -> None:
         assert isinstance(bench.ask(worker, only_wake=True, choice=choice), Woken)
 
 
+def asleep(bench: Bench, count: int, *queues: str, **fields: Any) -> list[Session]:
+    """So many new sessions that wait to be woken."""
+    sessions = [bench.worker() for _ in range(count)]
+    for session in sessions:
+        assert bench.ask(session, *queues, only_wake=True, **fields) is None
+    return sessions
+
+
 def test_one_sleeper_is_woken_for_each_ready_job_and_no_more(bench: Bench) -> None:
-    sleepers = bench.asleep(4)
+    sleepers = asleep(bench, 4)
     bench.submit_many(2)
     assert bench.told() == sleepers[:2]
     bench.take(sleepers[0], until=T)
@@ -162,7 +172,7 @@ def test_one_sleeper_is_woken_for_each_ready_job_and_no_more(bench: Bench) -> No
 
 def test_more_sleepers_may_be_woken_for_each_job(bench: Bench) -> None:
     bench.broker.dispatch.wakeups = 3
-    sleepers = bench.asleep(5)
+    sleepers = asleep(bench, 5)
     bench.submit()
     assert bench.told() == sleepers[:3]
     bench.submit()
@@ -170,7 +180,7 @@ def test_more_sleepers_may_be_woken_for_each_job(bench: Bench) -> None:
 
 
 def test_a_woken_session_that_does_not_come_passes_the_word_on(bench: Bench) -> None:
-    first, second = bench.asleep(2)
+    first, second = asleep(bench, 2)
     job = bench.submit()
     assert bench.told() == [first]
     bench.broker.wake_another(first)
@@ -193,7 +203,7 @@ def test_a_woken_session_that_takes_something_else_passes_the_word_on(bench: Ben
 
 @pytest.mark.parametrize("how", ["leaves", "can do it no more", "lies down elsewhere"])
 def test_a_woken_session_that_will_not_come_passes_the_word_on(bench: Bench, how: str) -> None:
-    first, second = bench.asleep(2, "a")
+    first, second = asleep(bench, 2, "a")
     bench.submit("b")
     bench.submit("a")
     assert bench.told() == [first]
@@ -225,13 +235,13 @@ def test_light_sleepers_are_told_of_every_job_and_take_nobodys_turn(bench: Bench
 def test_resuming_wakes_as_many_as_there_are_jobs(bench: Bench) -> None:
     bench.submit_many(3)
     bench.broker.pause("q")
-    sleepers = bench.asleep(5)
+    sleepers = asleep(bench, 5)
     bench.broker.resume("q", T)
     assert bench.told() == sleepers[:3]
 
 
 def test_a_queue_lives_as_long_as_somebody_was_told_of_it(bench: Bench) -> None:
-    [sleeper] = bench.asleep(1)
+    [sleeper] = asleep(bench, 1)
     bench.submit()
     bench.broker.flush(T)
     assert "q" in bench.broker.queues

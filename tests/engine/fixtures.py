@@ -55,6 +55,7 @@ class Echo(Conversation):
 
     def forget_unread(self) -> None:
         self.reader.clear()
+        self.task_bytes = 0
 
 
 class EchoService(Service):

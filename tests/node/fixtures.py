@@ -69,11 +69,6 @@ class SlowStore(MemoryStore):
 class NodeConversation(Echo):
     """One line, one word."""
 
-    def __init__(self, service: NodeService, link: Link) -> None:
-        super().__init__(service, link)
-        self.unread_bytes = 0
-        self.told: list[Event] = []
-
     def on_message(self, message: tuple[bytes, ...], now: Millis) -> None:
         word, _, rest = (part.decode() for part in message)
         getattr(self, f"_{word}")(rest, now)
@@ -104,15 +99,8 @@ class NodeConversation(Echo):
         self.link.close()
 
     def on_event(self, session: Session, event: Event, now: Millis) -> None:
-        self.told.append(event)
         if isinstance(event, Granted):
             self.link.write_after_commit(b"job " + event.job.body + b";")
-
-    def unread(self) -> int:
-        return self.unread_bytes
-
-    def forget_unread(self) -> None:
-        self.unread_bytes = 0
 
 
 class NodeService(EchoService):

@@ -24,7 +24,7 @@ class Play:
         self.now = T
         self.guests = [s.guest() for _ in unread]
         for guest, size in zip(self.guests, unread, strict=True):
-            guest.conversation.unread_bytes = size
+            guest.conversation.task_bytes = size
 
     def look(self, came: int = 0, *, after_ms: int = 50) -> list[bool]:
         """Look after so much has come; who may send on."""
@@ -48,7 +48,7 @@ async def test_when_there_is_much_the_largest_goes_on_and_those_with_little(s: N
     play = Play(s, 20 * MIB, 21 * MIB, 20 * MIB, 1_000)
     assert (play.look(CALM), play.input.is_waited_for) == ([False, True, False, True], True)
     assert all(guest.connection.link.paused for guest in (play.guests[0], play.guests[2]))
-    play.guests[1].conversation.unread_bytes = 0
+    play.guests[1].conversation.task_bytes = 0
     assert (play.look(STEP_BYTES + 1), play.input.is_waited_for) == ([True] * 4, False)
 
 
@@ -65,7 +65,7 @@ async def test_whoever_does_not_send_on_while_others_wait_is_cut_off(s: NodeFixt
     play.look(STEP_BYTES + 1, after_ms=SLOW_MS - 1)
     assert play.closed() == [False] * 3
     play.look(STEP_BYTES + 1, after_ms=1)
-    assert (play.closed(), play.guests[0].conversation.unread_bytes) == ([True, False, False], 0)
+    assert (play.closed(), play.guests[0].conversation.task_bytes) == ([True, False, False], 0)
     s.node.soon()
     await s.turns()
     assert s.node.notices.count == 1
@@ -85,7 +85,7 @@ async def test_whoever_sends_on_at_a_fair_pace_is_not_cut_off(s: NodeFixture) ->
     play = Play(s, 30 * MIB, 29 * MIB)
     play.look(CALM)
     for _ in range(10):
-        play.guests[0].conversation.unread_bytes += 2 * s.engine.limits.frame_bytes_per_s
+        play.guests[0].conversation.task_bytes += 2 * s.engine.limits.frame_bytes_per_s
         play.look(STEP_BYTES + 1, after_ms=SLOW_MS)
     assert play.closed() == [False, False]
 
@@ -93,7 +93,7 @@ async def test_whoever_sends_on_at_a_fair_pace_is_not_cut_off(s: NodeFixture) ->
 async def test_whoever_waits_is_not_blamed_for_it(s: NodeFixture) -> None:
     play = Play(s, 30 * MIB, 29 * MIB)
     for _ in range(10):
-        play.guests[0].conversation.unread_bytes += MIB
+        play.guests[0].conversation.task_bytes += MIB
         play.look(STEP_BYTES + 1, after_ms=SLOW_MS)
     assert play.closed() == [False, False]
 
@@ -105,8 +105,8 @@ async def test_beyond_the_limit_and_a_message_the_slowest_is_cut_off() -> None:
         play = Play(s, 62 * MIB, 61 * MIB, MIB)
         play.look(CALM)
         play.look(100)
-        play.guests[0].conversation.unread_bytes += 3 * MIB
-        play.guests[1].conversation.unread_bytes += 2 * MIB
+        play.guests[0].conversation.task_bytes += 3 * MIB
+        play.guests[1].conversation.task_bytes += 2 * MIB
         play.look(100)
         assert play.closed() == [False, True, False]
 
@@ -162,7 +162,7 @@ async def test_while_the_disk_is_behind_nobody_is_read_from_if_too_much_waits_fo
     with NodeFixture(input_bytes=LIMIT, pending_jobs=1) as s:
         play = Play(s, 0, 0)
         s.node.engine.put_off(play.guests[0].connection.link)
-        play.guests[0].conversation.unread_bytes = LIMIT + 1
+        play.guests[0].conversation.task_bytes = LIMIT + 1
         assert play.look(CALM) == [False, True], "more bytes of the first are of no use"
         for _ in range(2):
             s.broker.submit(NewJob("q", "k", b"", Policy()), T)

@@ -8,6 +8,7 @@ minimum is not.
 import sys
 import time
 from collections import defaultdict
+from itertools import count
 from random import Random
 
 from franca.protocols.conversation import Link
@@ -32,6 +33,7 @@ class HotPath:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._waits = waits or all(way == "wait" for way, _ in PEERS[protocol].behaviour.ways)
         self._protocol = protocol
+        self._numbers = count()
         self.world = AnyWorld()
         self.world.serve(listeners(protocol, self.world.broker, Random(1)))
         self.peers: dict[Link, Peer] = {}
@@ -78,11 +80,11 @@ class HotPath:
         offer = Offer(f"load{number:012}", "bench", BODY, waits=self._waits, retry=retry)
         self.producer.submit(offer)
 
-    def play(self, names: range) -> None:
+    def play(self) -> None:
         """Fifty jobs, from the submit to the report."""
         self.world.now += 1
-        for number in names:
-            self.submit(number)
+        for _ in range(JOBS_A_TURN):
+            self.submit(next(self._numbers))
         answers = self.turn("submit")
         if not self.worker.report_asks:
             answers += self.take()
@@ -99,12 +101,11 @@ class HotPath:
 def measure(protocol: str, *, waits: bool) -> None:
     path = HotPath(protocol, waits=waits)
     best: dict[str, float] = {}
-    for number in range(ROUNDS * TURNS_A_ROUND):
-        if number % TURNS_A_ROUND == 0:
-            path.seconds = defaultdict(float)
-        path.play(range(number * JOBS_A_TURN, (number + 1) * JOBS_A_TURN))
-        if (number + 1) % TURNS_A_ROUND == 0:
-            best = min(best or path.seconds, path.seconds, key=lambda parts: sum(parts.values()))
+    for _ in range(ROUNDS):
+        path.seconds = defaultdict(float)
+        for _ in range(TURNS_A_ROUND):
+            path.play()
+        best = min(best or path.seconds, path.seconds, key=lambda parts: sum(parts.values()))
     jobs = TURNS_A_ROUND * JOBS_A_TURN
     parts = " ".join(f"{part}={seconds / jobs * 1e6:.2f}" for part, seconds in best.items())
     name = f"{protocol}{' (waited for)' * waits}"
@@ -113,6 +114,5 @@ def measure(protocol: str, *, waits: bool) -> None:
 
 if __name__ == "__main__":
     for protocol in sys.argv[1:] or PROTOCOLS:
-        ways = {way for way, _ in PEERS[protocol].behaviour.ways}
-        for waits in {way == "wait" for way in ways}:
+        for waits in {way == "wait" for way, _ in PEERS[protocol].behaviour.ways}:
             measure(protocol, waits=waits)

@@ -20,8 +20,9 @@ def test_a_conversation_goes_with_its_link(protocol: str) -> None:
         world = World(steps)
         world.play()
         assert world._by_name
-        gone += [weakref.ref(link.conversation) for link in world._by_name.values()]
+        gone += [weakref.ref(puppet.conversation) for puppet in world._by_name.values()]
         world._by_name.clear()
+        world.puppets.clear()
         world.engine.notices.clear()
         kept.append(world)
     gc.collect()

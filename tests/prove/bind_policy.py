@@ -12,7 +12,6 @@ import ssl
 import stat
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, repeat
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 from franca.node.settings import LISTENERS, flag_of
 from tests.prove.harness import Options, Result, until
 from tests.support.faktory import Faktory, FaktoryError
-from tests.support.server import HOST, READY, free_port
+from tests.support.server import HOST, READY, free_port, listens
 from tests.support.tls import secured
 
 _EXIT_CONFIG = 78
@@ -129,11 +128,7 @@ def _answers(place: int | str) -> bool:
     if isinstance(place, str):
         mode = Path(place).stat().st_mode if Path(place).exists() else 0
         return stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
-    for host in _LOOPBACKS:
-        with suppress(OSError):
-            socket.create_connection((host, place), timeout=2.0).close()
-            return True
-    return False
+    return any(listens(place, host) for host in _LOOPBACKS)
 
 
 def _lets_in(port: int, *, tls: bool) -> bool:

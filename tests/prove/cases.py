@@ -5,11 +5,8 @@ whose source is extracted for it. There, each case must fail by an assertion of 
 breaks in any other way shows nothing about the server.
 """
 
-import io
 import os
-import subprocess
 import sys
-import tarfile
 from collections.abc import Generator
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -20,6 +17,7 @@ import pytest
 from tests.cases.conftest import LAUNCHER, SOURCE
 from tests.prove.harness import Options, Result
 from tests.support.server import ROOT
+from tests.tidy.trees import extracted
 
 _NUMBERS = frozenset(range(1, 32))
 _UNSHOWN = frozenset({4, 28, 31})
@@ -84,7 +82,7 @@ def run(options: Options) -> Result:
     observer = Observer(frozenset(map(int, only.split(","))) if only else frozenset())
     os.environ[LAUNCHER] = " ".join(options.variant())
     if commit:
-        os.environ[SOURCE] = str(extracted(commit, options.home))
+        os.environ[SOURCE] = str(extracted(commit, options.home, "src") / "src")
     expression = "case and not long" if options.short else "case"
     argv = [str(ROOT / "tests/cases"), "-m", expression, "--tb=no", "--no-header"]
     with redirect_stdout(sys.stderr):
@@ -108,12 +106,3 @@ def run(options: Options) -> Result:
         f" missing={','.join(map(str, missing)) or 'none'}",
         details,
     )
-
-
-def extracted(commit: str, place: Path) -> Path:
-    """The folder of packages of that commit."""
-    argv = ["git", "archive", "--format=tar", commit, "src"]
-    archive = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(place, filter="data")
-    return place / "src"

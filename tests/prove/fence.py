@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.observe import show
+from tests.prove.tables import records
 from tests.prove.wall_clock import TWEAK, WallClock
 from tests.support.faktory import Faktory, job
 from tests.support.peer import Accepted, Answer, Done, Grant, Granted, Nothing, Offer, Peer, Wired
@@ -65,17 +66,17 @@ class Cast(NamedTuple):
 
 @cache
 def _cast_of(protocol: str) -> Cast:
-    text = (Path(__file__).with_name("fences") / f"{protocol}.txt").read_text()
-    lines = [line for line in text.splitlines() if not line.startswith("#")]
-    head, *records = "\n".join(lines).strip().split("\n\n")
-    variants, lasting, submits = (line.partition(": ")[2] for line in head.splitlines())
+    path = Path(__file__).with_name("fences") / f"{protocol}.txt"
+    head, *scripts = records(path)
+    variants, lasting, submits = (line.partition(": ")[2] for line in head)
     speaks, seconds = submits.split()
-    scripts = [_script(record) for record in records]
-    return Cast(variants.split(), lasting == "yes", speaks, int(seconds), scripts)
+    return Cast(
+        variants.split(), lasting == "yes", speaks, int(seconds), list(map(_script, scripts))
+    )
 
 
-def _script(record: str) -> Script:
-    name, *lines = record.splitlines()
+def _script(record: list[str]) -> Script:
+    name, *lines = record
     stages = dict(line.strip().split(": ") for line in lines)
     only, alive = stages.pop("only", ""), stages.pop("alive", "")
     words = {

@@ -22,9 +22,9 @@ from msgspec.structs import replace
 
 from franca.core.limits import Limits
 from franca.core.model import State
-from franca.protocols.conversation import Link, Peer
+from franca.protocols.conversation import Peer
 from franca.protocols.service import Service
-from tests.protocols.world import AnyWorld
+from tests.protocols.world import AnyPuppet, AnyWorld
 from tests.prove.harness import Options, Result, Tally
 from tests.prove.hostile import Exchange, of
 from tests.prove.hostile.spoil import spoiled, visited
@@ -84,7 +84,7 @@ class World(AnyWorld):
         self.heard: dict[str, bytearray] = {}
         self.closed: set[str] = set()
         self._exchange = exchange
-        self._by_name: dict[str, Link] = {}
+        self._by_name: dict[str, AnyPuppet] = {}
         self._bytes_said = 0
 
     def play(self, cuts: Random | None = None, *, slowly: bool = False) -> Self:
@@ -92,7 +92,7 @@ class World(AnyWorld):
         for step in self._exchange:
             if step.pass_ms:
                 self.pass_time(step.pass_ms)
-            link = self._link(step.link)
+            link = self._puppet(step.link).link
             hostility = of(step.protocol)
             data = b"".join(map(hostility.encode, step.messages))
             data = hostility.fill(self.services[link.protocol], data)
@@ -103,10 +103,11 @@ class World(AnyWorld):
                     self.run()
             self.run()
             self.pass_time(10)
-        for link in self._by_name.values():
-            if not link.closed:
-                self.engine.close_link(link, self.now, undelivered=False)
-                self.run()
+        for name, puppet in self._by_name.items():
+            if puppet.is_hung_up:
+                self.closed.add(name)
+            else:
+                puppet.hang_up()
         for _ in range(_FORGOTTEN_MS // 10_000):
             self.pass_time(10_000)
         return self
@@ -123,13 +124,13 @@ class World(AnyWorld):
         """Let time pass, not all at once."""
         super().pass_time(ms, step=step or max(ms // 2, 1))
 
-    def _link(self, name: str) -> Link:
+    def _puppet(self, name: str) -> AnyPuppet:
         if name not in self._by_name:
             protocol, _, own = name.partition("/")
             listener = of(protocol).links.get(own, protocol)
-            peer = Peer("127.0.0.1", local=True)
-            self._by_name[name] = self.engine.open_link(listener, f"link-{name}", peer, self.now)
-            self.heard[name] = bytearray()
+            link = self.open_link(listener, Peer("127.0.0.1", local=True))
+            self._by_name[name] = self.puppets[link] = AnyPuppet(self, link)
+            self.heard[name] = self._by_name[name].unread
         return self._by_name[name]
 
     def run(self) -> None:
@@ -139,19 +140,10 @@ class World(AnyWorld):
             self.engine.turn(self.now)
             self.commit()
             self.listen()
-            if not self.engine.has_input() and not self.broker.has_changes():
+            engine = self.engine
+            if not (engine.has_input() or engine.with_output or self.broker.has_changes()):
                 return
         raise Hang(f"{turns_max} turns, and no end")
-
-    def listen(self) -> None:
-        """Note what was said, and hang up on those that were told to."""
-        for name, link in self._by_name.items():
-            self.heard[name] += b"".join(link.out)
-            link.forget_said()
-            if link.closing and not link.closed:
-                self.closed.add(name)
-                self.engine.close_link(link, self.now, undelivered=False)
-        self.engine.with_output.clear()
 
     def check(self) -> None:
         """All are gone: nothing may be left of them, and what is left must be sound."""

@@ -12,8 +12,7 @@ import msgspec
 from tests.prove.events import Event, Rules
 from tests.prove.harness import Options, Result
 from tests.prove.history import CLASSES, check
-
-History = list[Event]
+from tests.prove.tables import records
 
 
 class Planted(NamedTuple):
@@ -21,11 +20,11 @@ class Planted(NamedTuple):
 
     kind: str
     name: str
-    events: History
+    events: list[Event]
     rules: Rules
 
 
-def history(text: str) -> History:
+def history(text: str) -> list[Event]:
     """`push a 0 retry=3; fetch a 1; ...` as events; the file's head says how they are written."""
     protocol, _, said = text.rpartition(": ")
     return [_event(event.split(), protocol or "faktory") for event in said.split(";")]
@@ -62,11 +61,12 @@ def _event(words: list[str], protocol: str) -> Event:
 
 def _read() -> list[Planted]:
     found: list[Planted] = []
-    for record in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")[1:]:
-        head, _, events = record.partition("\n")
+    for head, *lines in records(Path(__file__).with_suffix(".txt")):
         kind, _, name = head.partition(": ")
         rules = Rules(volatile_overtakes=kind.startswith("long "))
-        found.append(Planted(kind.removeprefix("long "), name, history(events.strip()), rules))
+        found.append(
+            Planted(kind.removeprefix("long "), name, history(" ".join(lines).strip()), rules)
+        )
     return found
 
 

@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack, suppress
 
 from tests.prove import hostile
-from tests.prove.harness import Options, Result, Tally, limits
+from tests.prove.harness import Options, Result, Tally, limits, running
 from tests.prove.hostile import CLOSED, EITHER, FRAME_BYTES, REFUSED, Case, Heavy, Hostility
 from tests.prove.hostile.raw import PATIENCE_S, Raw
 from tests.prove.observe import Memory, errors_logged
@@ -82,18 +82,16 @@ def _judged(hostility: Hostility, case: Case, answers: list[bytes], *, closed: b
 def _play_heavy(hostility: Hostility, port: int, heavy: Heavy) -> str:
     """Send it as a known client, read all answers meanwhile; what was wrong with them, or nothing."""
     answered = threading.Event()
+    pieces = [m * min(1_000, n - at) for m, n in heavy.messages for at in range(0, n, 1_000)]
     with Raw(port, timeout=PATIENCE_S) as peer:
 
-        def read_on() -> None:
+        def read_on(stop: threading.Event) -> None:
             with suppress(OSError):
                 peer.read_until(hostility.answer)
                 answered.set()
 
-        reader = threading.Thread(target=read_on, daemon=True)
-        reader.start()
-        pieces = [m * min(1_000, n - at) for m, n in heavy.messages for at in range(0, n, 1_000)]
-        peer.pour([hostility.hello, *pieces, hostility.last])
-        reader.join()
+        with running(read_on):
+            peer.pour([hostility.hello, *pieces, hostility.last])
     if heavy.closes:
         return "not hung up on" if answered.is_set() else ""
     if not answered.is_set():

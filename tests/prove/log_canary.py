@@ -100,7 +100,6 @@ def _misconfigure(home: Path, canaries: Canaries, form: str) -> str:
     (home / "secret").write_text(canaries.words["refused password"])
     settings = [text for (text,) in canaries.rows("settings")]
     env = {name: value for name, value in os.environ.items() if not name.startswith("FAKTORY_")}
-    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     said = ""
     for number, text in enumerate(settings, 1):
         path = home / f"{number}.toml"

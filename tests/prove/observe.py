@@ -19,14 +19,12 @@ Facts = dict[str, Any]
 
 def ask(server: Server, op: str, *, timeout_s: float = _PATIENCE_S, **params: object) -> Facts:
     """The result of one operation, over the control socket."""
-    result: Facts = json.loads(call(str(server.data), op, params, timeout_s=timeout_s))
-    return result
+    return dict(json.loads(call(str(server.data), op, params, timeout_s=timeout_s)))
 
 
 def show(server: Server, jid: str) -> Facts:
     """Everything the server knows of the newest job of that name."""
-    job: Facts = ask(server, "jobs.show", job=jid)["jobs"][0]
-    return job
+    return dict(ask(server, "jobs.show", job=jid)["jobs"][0])
 
 
 def live_jobs(server: Server, queue: str = "", **options: Any) -> int:

@@ -27,15 +27,10 @@ class Tables:
     """Those of the text file beside this module's file, and more that places may name."""
 
     def __init__(self, module: str, more: Mapping[str, Sequence[bytes]] | None = None) -> None:
-        text = Path(module).with_suffix(".txt").read_text()
-        lines = "\n".join(line for line in text.splitlines() if not line.startswith("#"))
-        found = [table.splitlines() for table in lines.strip().split("\n\n")]
+        found = records(Path(module).with_suffix(".txt"))
         self._lines = {name.removesuffix(":"): words for name, *words in found}
         self._more = more or {}
-
-    @property
-    def names(self) -> Sequence[str]:
-        return list(self._lines)
+        self.names = list(self._lines)
 
     def __getitem__(self, name: str) -> Sequence[bytes]:
         return self._more[name] if name in self._more else tuple(self.each(name))
@@ -73,6 +68,12 @@ class Tables:
             return data.replace(unwanted, b"x") if unwanted else data
 
         return [[_PLACE.sub(fill, word) for word in words] for words in messages]
+
+
+def records(path: Path) -> list[list[str]]:
+    """What stands between blank lines of a text, each in lines, without comments."""
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+    return [record.splitlines() for record in "\n".join(lines).strip().split("\n\n")]
 
 
 def split(row: bytes) -> list[Words]:

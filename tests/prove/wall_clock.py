@@ -25,14 +25,10 @@ class WallClock:
 
     def __init__(self, path: Path) -> None:
         path.write_bytes(_BOTH.pack(0, 0))
-        self._path = path
         self._shared = _open(path)
-        self.wall_ahead_s = self._passed_s = 0.0
-
-    @property
-    def environment(self) -> dict[str, str]:
+        self.environment = {VARIABLE: str(path)}
         """What tells the server where the file is."""
-        return {VARIABLE: str(self._path)}
+        self.wall_ahead_s = self._passed_s = 0.0
 
     def wall(self) -> float:
         """What the server's wall clock shows now, in seconds since 1970."""

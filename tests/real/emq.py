@@ -112,10 +112,6 @@ class Client(Program):
         """Every connected job manager by its identity."""
         return dict(self.admin("ROUTER_SHOW_WORKERS")["connected_workers"])
 
-    def until_workers(self, count: int) -> None:
-        """Wait until so many job managers are known."""
-        self._until(lambda: len(self.workers()), count, "job managers")
-
     def until_schedulers(self, count: int) -> None:
         """Wait until so many schedulers are known."""
         known = "connected_schedulers"

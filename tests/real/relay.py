@@ -20,15 +20,12 @@ Side = Literal["C", "S"]
 _CLOSE_S = 30.0
 
 
-class Tape:
+class Tape(list[tuple[Side, bytes]]):
     """What was said over one connection, piece by piece."""
-
-    def __init__(self) -> None:
-        self.pieces: list[tuple[Side, bytes]] = []
 
     def said(self, side: Side) -> bytes:
         """Everything that one side said so far."""
-        return b"".join(data for who, data in list(self.pieces) if who == side)
+        return b"".join(data for who, data in list(self) if who == side)
 
 
 class Relay(Scoped):
@@ -96,7 +93,7 @@ class Relay(Scoped):
         with suppress(OSError):  # the other side is gone; so is this one
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             while data := source.recv(self.read_size):
-                tape.pieces.append((side, data))
+                tape.append((side, data))
                 if self.passes(tape, side):
                     sink.sendall(data)
         with suppress(OSError):

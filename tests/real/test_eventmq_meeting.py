@@ -7,6 +7,7 @@ import time
 from tests.real.emq import JOBS, Broker, Client, EmqPeers, not_the_original
 from tests.real.relay import SERVER, Relay, Side, Tape
 from tests.support.server import HOST
+from tests.support.shared import eventually
 
 HELD_S = 4.0
 """Longer than the time between two heartbeats."""
@@ -17,7 +18,7 @@ def test_without_a_heartbeat_no_process_is_started_and_nothing_is_run(
 ) -> None:
     with Holding(int(broker.addresses["workers"].rpartition(":")[2])) as between:
         manager = emq.job_manager(f"tcp://{HOST}:{between.port}")
-        client.until_workers(1)
+        eventually(lambda: client.workers() or None, "the job manager")
         client.defer("echo", "at last")
         time.sleep(HELD_S)
         (worker,) = client.workers().values()

@@ -287,7 +287,7 @@ _REFUSED = "S: -ERR Invalid password"
 
 def shown(tape: Tape) -> list[str]:
     """The lines of one connection."""
-    return [normal(line) for line in _without_idling(list(_lines(tape.pieces)))]
+    return [normal(line) for line in _without_idling(list(_lines(tape)))]
 
 
 def wrapped(line: str) -> str:
@@ -372,9 +372,7 @@ def _without_trace(line: str) -> str:
 
 
 def tape(*pieces: tuple[Side, bytes]) -> Tape:
-    noted = Tape()
-    noted.pieces += pieces
-    return noted
+    return Tape(pieces)
 
 
 def test_the_proxy_notes_both_sides_in_order_and_changes_nothing() -> None:

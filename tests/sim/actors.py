@@ -173,7 +173,8 @@ class Client(Actor, actors.Submitter):
 
     def _new(self) -> Offer:
         rng = self.rng
-        offer = self.new_offer(rng.choice(QUEUES), waits=self.waits)
+        volatile = self.waits and self.behaviour.volatile_waits
+        offer = self.new_offer(rng.choice(QUEUES), waits=self.waits, volatile=volatile)
         self.behaviour.vary(offer, rng)
         if offer.name:
             self._versions[offer.name].append(offer.jid)

@@ -94,12 +94,16 @@ class Connection(Scoped, Generic[M]):
             self.fill()
         return message
 
-    def fill(self) -> None:
+    def _received(self) -> bytes:
         """Some more bytes; `ConnectionResetError` when there will be none."""
         data = self._socket.recv(self.read_size)
         if not data:
             raise ConnectionResetError("the server hung up")
-        self.unread += data
+        return data
+
+    def fill(self) -> None:
+        """Keep some more bytes."""
+        self.unread += self._received()
 
     def _take(self, size: int) -> bytes:
         while len(self.unread) < size:

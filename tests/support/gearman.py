@@ -7,7 +7,6 @@ disagree. `Gearman` is one connection, which may be a client, a worker and an op
 from __future__ import annotations
 
 import struct
-import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -217,26 +216,11 @@ class Gearman(Connection[Packet]):
             raise ValueError(f"said {data!r}, heard {packet.body!r}")
         return errors
 
-    def sleep(self, seconds: float) -> bool:
-        """PRE_SLEEP, and wait for the NOOP; False if none came in time."""
-        self.say(Type.PRE_SLEEP)
-        before = self._socket.gettimeout()
-        self.set_timeout(seconds)
-        try:
+    def next_job(self) -> Work:
+        """Grab, sleep, grab, as workers do; `TimeoutError` if none comes."""
+        while (work := self.grab()) is None:
+            self.say(Type.PRE_SLEEP)
             self.wait_for(Type.NOOP)
-            return True
-        except TimeoutError:
-            return False
-        finally:
-            self.set_timeout(before or 0)
-
-    def next_job(self, seconds: float, kind: Type = Type.GRAB_JOB) -> Work | None:
-        """Grab, sleep, grab, as workers do; None if nothing came in time."""
-        deadline = time.monotonic() + seconds
-        while (work := self.grab(kind)) is None:
-            left = deadline - time.monotonic()
-            if left <= 0 or not self.sleep(left):
-                return None
         return work
 
 
@@ -370,7 +354,6 @@ class Peer(peer.Peer):
 
 
 def _vary(offer: peer.Offer, rng: Random) -> None:
-    offer.volatile = offer.waits
     offer.prio = rng.choices((0, 1, -1), (6, 2, 2))[0]
     if rng.random() < 0.2:
         number = rng.randrange(_SHARED)

@@ -372,7 +372,6 @@ def _granted(job: Reply) -> peer.Grant:
 
 
 def _vary(offer: peer.Offer, rng: random.Random) -> None:
-    offer.volatile = True
     offer.reserve = rng.choice((1, 5, 30, 150))
 
 

@@ -225,6 +225,8 @@ class Peer(ABC):
         self.worker = worker
         self.queues = list(queues)
         self.variant = variant
+        self.peer_rules = self.protocol
+        """Under what name a history knows how this peer behaves."""
         self.is_open = False
         self.unread = bytearray()
 
@@ -245,11 +247,6 @@ class Peer(ABC):
     @abstractmethod
     def answers(self, message: Any) -> Iterable[Answer]:
         """What a message says; `AssertionError` if it is what no server may say now."""
-
-    @property
-    def peer_rules(self) -> str:
-        """Under what name a history knows how this peer behaves."""
-        return self.protocol
 
     def unanswered(self) -> Sequence[Offer]:
         """Offers that are said again on each connection."""
@@ -312,7 +309,7 @@ class Wired(Connection[Answer]):
         peer: Peer | None = None, **who: Any,
     ) -> None:  # fmt: skip
         super().__init__(port, timeout=timeout)
-        self.timeout = timeout
+        self._timeout = timeout
         self._said: list[bytes] = []
         self.peer = peer or kind(self._said.append, rng, **who)
         self.peer.say = self._said.append
@@ -322,19 +319,12 @@ class Wired(Connection[Answer]):
 
     def flush(self) -> None:
         if self._said:
+            self.set_timeout(self._timeout)
             self.send_bytes(b"".join(self._said))
             self._said.clear()
 
     def hear(self, seconds: float | None = None) -> list[Answer]:
         """Send all that was said; what the next bytes say, perhaps nothing yet."""
         self.flush()
-        if seconds is not None:
-            self.set_timeout(seconds)
-        try:
-            data = self._socket.recv(self.read_size)
-        finally:
-            if seconds is not None:
-                self.set_timeout(self.timeout)
-        if not data:
-            raise ConnectionResetError("the server hung up")
-        return list(self.peer.hear(data))
+        self.set_timeout(self._timeout if seconds is None else seconds)
+        return list(self.peer.hear(self._received()))

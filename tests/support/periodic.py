@@ -379,6 +379,7 @@ class Peer(Speaker, peer.Peer):
         self._pinged: deque[peer.Grant] = deque()
         self.say(self.framed(bytes([WORKER if self.queues else CLIENT])))
         if self.dialect == DOC:
+            self.peer_rules = "periodic-doc"
             self._send(PING)  # it must say more before a second is over
             self._begin()
 
@@ -428,10 +429,6 @@ class Peer(Speaker, peer.Peer):
         reserve = float(job.timeout) if job.timeout else None
         return peer.Grant(job.handle, job.name, job.func, workload, reserve, at=job.sched_at)
 
-    @property
-    def peer_rules(self) -> str:
-        return "periodic-doc" if self.dialect == DOC else "periodic"
-
     def submit(self, *offers: peer.Offer) -> None:
         for offer in offers:
             command = RUN_JOB if offer.waits else SUBMIT_JOB
@@ -479,7 +476,6 @@ def _name(offer: peer.Offer) -> str:
 
 
 def _vary(offer: peer.Offer, rng: Random) -> None:
-    offer.volatile = offer.waits
     offer.reserve = 60 if offer.waits else rng.choice((0, 0, 12, 12, 30))
     if not offer.waits and rng.random() < 0.3:
         number = rng.randrange(_SLOTS)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 from typing import Self
@@ -60,14 +61,10 @@ _ports = _own_ports()
 def free_port() -> int:
     """A TCP port that nobody listened on a moment ago."""
     for port in _ports:
-        with socket.socket() as probe:
-            # Asked for as the server will ask: a port in TIME_WAIT would be refused otherwise.
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        return port
+        with suppress(OSError):
+            # Asked for as the server will ask: a port in TIME_WAIT is not refused.
+            socket.create_server((HOST, port)).close()
+            return port
     raise AssertionError("the ports never end")
 
 
@@ -98,24 +95,20 @@ class Server(Scoped):
     # -- life ------------------------------------------------------------------------------
 
     def start(self, timeout: float = 30.0) -> Self:
-        """Start the process and return once it greets and says that it is ready.
+        """Start the process and return once it says that it is ready: by then it listens.
 
         `ServerFailed` with its last words if it does not.
         """
         before = self.log_path.stat().st_size if self.log_path.exists() else 0
         self.launch()
         deadline = time.monotonic() + timeout
-        while not (
-            self._greets()
-            and all(map(listens, self.ports.values()))
-            and READY in self.log_path.read_bytes()[before:]
-        ):
+        while READY not in self.log_path.read_bytes()[before:]:
             code = self.process.poll()
             if code is not None:
                 raise ServerFailed(f"the server ended with {code}\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 self.kill9()
-                raise ServerFailed(f"no greeting within {timeout} s\n{self.log_tail()}")
+                raise ServerFailed(f"not ready within {timeout} s\n{self.log_tail()}")
             time.sleep(_POLL_S)
         return self
 
@@ -124,7 +117,7 @@ class Server(Scoped):
         assert self._process is None or self._process.poll() is not None, "already running"
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
-                self._argv(), cwd=ROOT, env=self._environment(), stdin=subprocess.DEVNULL,
+                self._argv(), cwd=ROOT, env=inherited() | self.env, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log,
             )  # fmt: skip
 
@@ -209,26 +202,11 @@ class Server(Scoped):
             *listeners, "--log-format", "json", *self.extra_args,
         ]  # fmt: skip
 
-    def _environment(self) -> dict[str, str]:
-        env = inherited()
-        # The launcher of mutants lives in the repository, not in the installed package.
-        paths = [str(ROOT), str(ROOT / "src"), env.get("PYTHONPATH", "")]
-        env["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
-        return env | self.env
 
-    def _greets(self) -> bool:
-        try:
-            with socket.create_connection((HOST, self.port), timeout=1.0) as peer:
-                # Over TLS nobody is greeted without a handshake: that it listens must do.
-                return "--tls-cert" in self.extra_args or peer.recv(3) == b"+HI"
-        except OSError:
-            return False
-
-
-def listens(port: int) -> bool:
+def listens(port: int, host: str = HOST) -> bool:
     """Whether anybody does, on this machine."""
     try:
-        socket.create_connection((HOST, port), timeout=1.0).close()
+        socket.create_connection((host, port), timeout=2.0).close()
     except OSError:
         return False
     return True

@@ -6,17 +6,15 @@ ratio of the two.
 
 import ast
 import io
-import subprocess
 import sys
-import tarfile
+import tempfile
 import tokenize
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path, PurePath
 
-from tests.tidy.trees import tree_of
+from tests.tidy.trees import ROOT, extracted, tree_of
 
-ROOT = Path(__file__).parents[2]
 _NO_CODE = {
     tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER,
 }  # fmt: skip
@@ -58,14 +56,8 @@ def of_tree(root: Path) -> Counter[str]:
 
 def of_commit(commit: str) -> Counter[str]:
     """The totals of a commit of this repository."""
-    argv = ["git", "archive", commit, "src", "tests"]
-    packed = subprocess.run(argv, cwd=ROOT, capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        return totals(
-            (member.name, file.read().decode())
-            for member in archive
-            if member.name.endswith(".py") and (file := archive.extractfile(member))
-        )
+    with tempfile.TemporaryDirectory() as place:
+        return of_tree(extracted(commit, Path(place), "src", "tests"))
 
 
 def main() -> None:

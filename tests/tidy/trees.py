@@ -1,7 +1,13 @@
-"""Source as a tree."""
+"""Source as trees: of a module's syntax, of a commit's files."""
 
 import ast
 import gc
+import io
+import subprocess
+import tarfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 
 def tree_of(text: str) -> ast.Module:
@@ -14,3 +20,12 @@ def tree_of(text: str) -> ast.Module:
         return ast.parse(text)
     finally:
         gc.enable()
+
+
+def extracted(commit: str, place: Path, *folders: str) -> Path:
+    """The place, with these folders of this repository as they were in that commit."""
+    argv = ["git", "archive", commit, *folders]
+    packed = subprocess.run(argv, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(place, filter="data")
+    return place

@@ -9,7 +9,7 @@ from franca.protocols.conversation import Peer
 from franca.protocols.memodb.service import MemoDBService
 from franca.protocols.memodb.settings import MemoDBSettings
 from tests.protocols.world import AnyPuppet, AnyWorld
-from tests.support.memodb import HEARTBEAT, MemoDB
+from tests.support.memodb import MemoDB
 
 SECOND = 1_000
 
@@ -50,14 +50,6 @@ class World(AnyWorld):
         puppet = self.peer()
         puppet.ready(*services)
         return puppet
-
-    def pass_seconds(self, seconds: int, worker: Puppet) -> None:
-        """Let time go by, in which this worker says that it is alive whenever it is asked."""
-        for _ in range(seconds):
-            self.pass_time(SECOND)
-            for beat in worker.heard():
-                assert beat.op == HEARTBEAT, beat
-                worker.heartbeat(beat)
 
     @property
     def all_jobs(self) -> list[Job]:
