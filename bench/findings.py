@@ -38,7 +38,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class Setup:
     """Where a scene plays, and how large it is beside what is asked for."""
 
     directory: Path
@@ -49,7 +49,7 @@ class Stage:
         return max(int(count * self.scale), 1)
 
 
-Scene = Callable[[Stage], Iterator[Finding]]
+Scene = Callable[[Setup], Iterator[Finding]]
 
 
 def play(word: str, description: str | None, scenes: Mapping[str, Scene], args: list[str]) -> int:
@@ -63,7 +63,7 @@ def play(word: str, description: str | None, scenes: Mapping[str, Scene], args: 
         for name in options.only:
             began = time.monotonic()
             with scratch(directory) as path:
-                for finding in guarded(name, scenes[name](Stage(path, options.scale))):
+                for finding in guarded(name, scenes[name](Setup(path, options.scale))):
                     missed += not finding.is_met
                     print(finding, flush=True)
             print(f"... {name}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)

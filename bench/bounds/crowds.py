@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 from bench.bounds.common import PATIENCE_S, Asking, memory
-from bench.findings import Finding, Stage, guarded
+from bench.findings import Finding, Setup, guarded
 from bench.servers import Server, running, scratch, start_all
 from tests.support import memodb, periodic
 from tests.support.eventmq import EventMQ, encoded, handshake
@@ -28,18 +28,18 @@ PORTION = 1_000
 WAITS = 10_000
 
 
-def crowds(stage: Stage) -> Iterator[Finding]:
+def crowds(setup: Setup) -> Iterator[Finding]:
     """Each crowd has a server of its own."""
     for name, act in CROWDS.items():
-        with scratch(stage.directory) as path, running(start_all(path / "data")) as server:
-            yield from guarded(name, _played(f"crowds-{name}", act, server, stage))
+        with scratch(setup.directory) as path, running(start_all(path / "data")) as server:
+            yield from guarded(name, _played(f"crowds-{name}", act, server, setup))
 
 
 def _played(
-    name: str, act: Callable[[Server, Stage, ExitStack], str], server: Server, stage: Stage
+    name: str, act: Callable[[Server, Setup, ExitStack], str], server: Server, setup: Setup
 ) -> Iterator[Finding]:
     with Asking(server) as asking, ExitStack() as stack:
-        more = act(server, stage, stack)
+        more = act(server, setup, stack)
     yield memory(name, server, more=more)
     yield asking.finding(name)
 
@@ -80,9 +80,9 @@ def _raw(server: Server, protocol: str, stack: ExitStack, receive: int = 0) -> s
 # -- Faktory -------------------------------------------------------------------------------------
 
 
-def _one_jid(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _one_jid(server: Server, setup: Setup, stack: ExitStack) -> str:
     client, worker = _client(server, stack), _client(server, stack, "worker")
-    _push(client, stage.sized(JOBS), lambda n: job("the-same-jid", n))
+    _push(client, setup.sized(JOBS), lambda n: job("the-same-jid", n))
     for _ in range(200):
         worker.fetch("default")
     for _ in range(200):
@@ -91,18 +91,18 @@ def _one_jid(server: Server, stage: Stage, stack: ExitStack) -> str:
     return ""
 
 
-def _queues(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _queues(server: Server, setup: Setup, stack: ExitStack) -> str:
     client = _client(server, stack)
-    count = stage.sized(2 * JOBS)
+    count = setup.sized(2 * JOBS)
     refused = _push(client, count, lambda n: job(f"jid-{n:09}", queue=f"queue-{n:09}"))
     client.info()
     client.queue("REMOVE", ["*"])
     return f"refused={refused}"
 
 
-def _stories(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _stories(server: Server, setup: Setup, stack: ExitStack) -> str:
     client, worker = _client(server, stack), _client(server, stack, "worker")
-    count = stage.sized(JOBS)
+    count = setup.sized(JOBS)
     _push(client, count, lambda n: job(f"jid-{n:09}"))
     said = {"message": "m" * 1_000, "errtype": "E", "backtrace": ["l" * 200] * 50}
     for _ in range(count // 20):
@@ -117,9 +117,9 @@ def _stories(server: Server, stage: Stage, stack: ExitStack) -> str:
     return ""
 
 
-def _leases(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _leases(server: Server, setup: Setup, stack: ExitStack) -> str:
     client, worker = _client(server, stack), _client(server, stack, "worker")
-    count = stage.sized(2 * JOBS)
+    count = setup.sized(2 * JOBS)
     _push(client, count, lambda n: job(f"jid-{n:09}", "x" * 1_900))
     running_jobs = 0
     while running_jobs < count and worker.fetch("default") is not None:
@@ -127,17 +127,17 @@ def _leases(server: Server, stage: Stage, stack: ExitStack) -> str:
     return f"running={running_jobs}"
 
 
-def _labels(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _labels(server: Server, setup: Setup, stack: ExitStack) -> str:
     labels = [f"label-{n}" for n in range(1_000)]
-    for number in range(stage.sized(800)):
+    for number in range(setup.sized(800)):
         client = stack.enter_context(Faktory(server.port, timeout=PATIENCE_S))
         client.hello(wid=f"w{number}", labels=labels)
     return ""
 
 
-def _pattern(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _pattern(server: Server, setup: Setup, stack: ExitStack) -> str:
     client = _client(server, stack)
-    client.push(job("a-large-job", "a" * stage.sized(8_000_000), at="2090-01-01T00:00:00Z"))
+    client.push(job("a-large-job", "a" * setup.sized(8_000_000), at="2090-01-01T00:00:00Z"))
     order = {"cmd": "kill", "target": "scheduled", "filter": {"regexp": "*" + "a" * 4_000}}
     client.call(f"MUTATE {json.dumps(order)}")
     return ""
@@ -146,10 +146,10 @@ def _pattern(server: Server, stage: Stage, stack: ExitStack) -> str:
 # -- Gearman -------------------------------------------------------------------------------------
 
 
-def _uniques(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _uniques(server: Server, setup: Setup, stack: ExitStack) -> str:
     client = stack.enter_context(Gearman(server.ports["gearman"], timeout=PATIENCE_S))
     refused = 0
-    for first in range(0, stage.sized(KEYED_JOBS), PORTION):
+    for first in range(0, setup.sized(KEYED_JOBS), PORTION):
         numbers = range(first, first + PORTION)
         client.send_bytes(
             b"".join(request(Type.SUBMIT_JOB_BG, b"f", b"%036d" % n, b"x") for n in numbers)
@@ -159,8 +159,8 @@ def _uniques(server: Server, stage: Stage, stack: ExitStack) -> str:
     return f"refused={refused}"
 
 
-def _data(server: Server, stage: Stage, stack: ExitStack) -> str:
-    for _ in range(stage.sized(WAITS // 64)):
+def _data(server: Server, setup: Setup, stack: ExitStack) -> str:
+    for _ in range(setup.sized(WAITS // 64)):
         client = _raw(server, "gearman", stack, receive=4_096)
         _sent(client, request(Type.SUBMIT_JOB, b"f", b"u", b"x") * 64)
     worker = stack.enter_context(Gearman(server.ports["gearman"], timeout=PATIENCE_S)).can_do("f")
@@ -171,19 +171,19 @@ def _data(server: Server, stage: Stage, stack: ExitStack) -> str:
     return ""
 
 
-def _lists(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _lists(server: Server, setup: Setup, stack: ExitStack) -> str:
     worker = stack.enter_context(Gearman(server.ports["gearman"], timeout=PATIENCE_S))
     worker.send_bytes(b"".join(request(Type.CAN_DO, b"%01000d" % n) for n in range(3_990)))
     worker.echo()
-    for _ in range(stage.sized(200)):
+    for _ in range(setup.sized(200)):
         _raw(server, "gearman", stack, receive=4_096).sendall(b"status\n")
     worker.echo()
     return ""
 
 
-def _gone(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _gone(server: Server, setup: Setup, stack: ExitStack) -> str:
     """A client whose jobs lie behind those of another, and a worker with very many, hang up."""
-    count = stage.sized(25_000)
+    count = setup.sized(25_000)
     for _ in range(2):
         client = Gearman(server.ports["gearman"], timeout=PATIENCE_S)
         client.send_bytes(request(Type.SUBMIT_JOB, b"f", b"", b"x") * count)
@@ -203,7 +203,7 @@ def _gone(server: Server, stage: Stage, stack: ExitStack) -> str:
 # -- Periodic, MemoDB, EventMQ -------------------------------------------------------------------
 
 
-def _waits(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _waits(server: Server, setup: Setup, stack: ExitStack) -> str:
     worker = stack.enter_context(Periodic(server.ports["periodic"], timeout=PATIENCE_S))
     worker.ping()
     worker.can_do("f")
@@ -211,7 +211,7 @@ def _waits(server: Server, stage: Stage, stack: ExitStack) -> str:
     client.ping()
     waits = (
         client.message(periodic.RUN_JOB, packed("f", "n", timeout=3_000), struct.pack(">I", n))
-        for n in range(stage.sized(WAITS))
+        for n in range(setup.sized(WAITS))
     )
     client.send_bytes(b"".join(waits))
     given = worker.grab()
@@ -221,9 +221,9 @@ def _waits(server: Server, stage: Stage, stack: ExitStack) -> str:
     return ""
 
 
-def _resends(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _resends(server: Server, setup: Setup, stack: ExitStack) -> str:
     producer = _client(server, stack)
-    for number in range(stage.sized(12)):
+    for number in range(setup.sized(12)):
         producer.push(job(f"jid-{number:09}", "x" * 2_000_000, queue="q"))
         sock = _raw(server, "memodb", stack, receive=4_096)
         sock.sendall(memodb.HELLO)
@@ -235,8 +235,8 @@ def _resends(server: Server, stage: Stage, stack: ExitStack) -> str:
     return ""
 
 
-def _subscribers(server: Server, stage: Stage, stack: ExitStack) -> str:
-    for _ in range(stage.sized(500)):
+def _subscribers(server: Server, setup: Setup, stack: ExitStack) -> str:
+    for _ in range(setup.sized(500)):
         subscriber = _raw(server, "eventmq_subscribe", stack, receive=4_096)
         subscriber.sendall(handshake("SUB") + encoded([b"\x01"]))
     publisher = stack.enter_context(EventMQ(server.ports["eventmq"], timeout=PATIENCE_S))
@@ -246,17 +246,17 @@ def _subscribers(server: Server, stage: Stage, stack: ExitStack) -> str:
     return ""
 
 
-def _frames(server: Server, stage: Stage, stack: ExitStack) -> str:
+def _frames(server: Server, setup: Setup, stack: ExitStack) -> str:
     client = stack.enter_context(EventMQ(server.ports["eventmq"], timeout=PATIENCE_S))
     more = os.urandom(1 << 20)
-    for number in range(stage.sized(600)):
+    for number in range(setup.sized(600)):
         words = [b"", b"eMQP/1.0", b"REQUEST", b"m%d" % number, b"default", b"", b"b", more]
         client.send_bytes(encoded(words))
     client.ask("STATUS")
     return ""
 
 
-CROWDS: dict[str, Callable[[Server, Stage, ExitStack], str]] = {
+CROWDS: dict[str, Callable[[Server, Setup, ExitStack], str]] = {
     "one-jid": _one_jid,
     "queues": _queues,
     "stories": _stories,

@@ -17,7 +17,7 @@ from bench.bounds.common import (
     security,
 )
 from bench.client import Client, Unexpected
-from bench.findings import Finding, Stage, guarded
+from bench.findings import Finding, Setup, guarded
 from bench.servers import Server, running, scratch, start_all
 
 FETCHED = 20  # by each peer, one after the other: what is supplied behind them counts too
@@ -51,11 +51,11 @@ VARIANTS = (
 )
 
 
-def fetch(stage: Stage) -> Iterator[Finding]:
+def fetch(setup: Setup) -> Iterator[Finding]:
     """Each variant: push, fetch, kill the server, fetch from its successor."""
     for variant in VARIANTS:
-        with scratch(stage.directory) as directory:
-            played = _played(variant, stage.sized(variant.jobs), directory)
+        with scratch(setup.directory) as directory:
+            played = _played(variant, setup.sized(variant.jobs), directory)
             yield from guarded(variant.name, played)
 
 

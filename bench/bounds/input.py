@@ -9,7 +9,7 @@ from functools import cache
 
 from bench.bounds.common import PATIENCE_S, Asking, memory
 from bench.client import Client
-from bench.findings import Finding, Stage, guarded
+from bench.findings import Finding, Setup, guarded
 from bench.servers import Server, running, scratch, start_all
 from franca.protocols.registry import PROTOCOLS
 from tests.prove import hostile
@@ -29,16 +29,16 @@ TRICKLE_MAX_S = 65.0
 PUSH = b'PUSH {"jid":"%s","jobtype":"bench","queue":"%s","args":["'
 
 
-def unfinished(stage: Stage) -> Iterator[Finding]:
+def unfinished(setup: Setup) -> Iterator[Finding]:
     """A flood of beginnings, and two peers that send slowly."""
     for name, scene in (("input-flood", _flooded), ("input-slow", _slow)):
-        with scratch(stage.directory) as path, running(start_all(path / "data")) as server:
-            yield from guarded(name, scene(server, stage))
+        with scratch(setup.directory) as path, running(start_all(path / "data")) as server:
+            yield from guarded(name, scene(server, setup))
 
 
-def _flooded(server: Server, stage: Stage) -> Iterator[Finding]:
+def _flooded(server: Server, setup: Setup) -> Iterator[Finding]:
     with Asking(server) as asking:
-        peers = _flood(server, stage.sized(PEERS))
+        peers = _flood(server, setup.sized(PEERS))
         served_s = _served_s(server)
     held = sum(not _is_closed(peer) for peer in peers)
     yield memory("input-flood", server, more=f"peers={len(peers)} still_connected={held}")
@@ -48,9 +48,9 @@ def _flooded(server: Server, stage: Stage) -> Iterator[Finding]:
         peer.close()
 
 
-def _slow(server: Server, stage: Stage) -> Iterator[Finding]:
+def _slow(server: Server, setup: Setup) -> Iterator[Finding]:
     with ThreadPoolExecutor(2) as pool:
-        size = stage.sized(SLOW_BYTES)
+        size = setup.sized(SLOW_BYTES)
         slow = pool.submit(_is_cut_off, server, b"slow-push", size, SLOW_BYTES_PER_S)
         trickle = pool.submit(_is_cut_off, server, b"trickling", SLOW_BYTES, TRICKLE_BYTES_PER_S)
         was_cut, took_s = slow.result()

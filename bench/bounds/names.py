@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from bench.bounds.common import memory
 from bench.client import Client
-from bench.findings import Finding, Stage, guarded
+from bench.findings import Finding, Setup, guarded
 from bench.million.fill import Part
 from bench.servers import Server, running, scratch, start_all
 from tests.support import gearman, periodic
@@ -16,15 +16,15 @@ PORTION = 1_000
 MSGID = b"\0\0\0\1"  # a number: letters alone are the mark of old clients that want no answer
 
 
-def names(stage: Stage) -> Iterator[Finding]:
+def names(setup: Setup) -> Iterator[Finding]:
     """Jobs through a million queues, and workers that name a million functions."""
-    count = stage.sized(NAMES)
+    count = setup.sized(NAMES)
     for name, act in (
         ("names-faktory-jobs", _jobs),
         ("names-gearman-can-do", _gearman_functions),
         ("names-periodic-can-do", _periodic_functions),
     ):
-        with scratch(stage.directory) as path, running(start_all(path / "data")) as server:
+        with scratch(setup.directory) as path, running(start_all(path / "data")) as server:
             yield from guarded(name, _played(name, act, server, count))
 
 

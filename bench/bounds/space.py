@@ -8,7 +8,7 @@ from bench.backlog import PUSHERS, push_all
 from bench.bounds.common import Asking, memory
 from bench.client import Client
 from bench.drain import JID_PREFIX, QUEUE, Drain
-from bench.findings import Finding, Stage, guarded
+from bench.findings import Finding, Setup, guarded
 from bench.million.fill import Part
 from bench.passes import Passes
 from bench.servers import Server, running, scratch, start_all
@@ -25,13 +25,13 @@ CONSUMERS = 8
 WORKER_ID = "space"
 
 
-def space(stage: Stage) -> Iterator[Finding]:
+def space(setup: Setup) -> Iterator[Finding]:
     """A backlog that is flushed, and one that is worked off."""
     for name in ("flushed", "drained"):
-        with scratch(stage.directory) as directory, Passes(directory / "passes") as passes:
+        with scratch(setup.directory) as directory, Passes(directory / "passes") as passes:
             started = start_all(directory / "data", extra=passes.environment)
             with running(started) as server:
-                given_back = _given_back(name, server, passes, stage.sized(JOBS))
+                given_back = _given_back(name, server, passes, setup.sized(JOBS))
                 yield from guarded(f"space-{name}", given_back)
 
 

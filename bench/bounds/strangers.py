@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.bounds.common import PATIENCE_S, memory, security
 from bench.client import Client, Unexpected
-from bench.findings import Finding, Stage, guarded
+from bench.findings import Finding, Setup, guarded
 from bench.idle import allow_files
 from bench.servers import Server, control_status, running, scratch, start_all
 from franca.protocols.registry import PROTOCOLS
@@ -24,14 +24,14 @@ TLS_FILES, TLS_SILENT = 1_024, 1_400
 TLS_ASKED, TLS_ASK_EVERY_S = 20, 0.2
 
 
-def strangers(stage: Stage) -> Iterator[Finding]:
+def strangers(setup: Setup) -> Iterator[Finding]:
     """Silent connections of each protocol in turn; then TLS handshakes that are never made."""
-    silent = stage.sized(SILENT)
+    silent = setup.sized(SILENT)
     allow_files(min(silent + SPARE_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     for protocol in PROTOCOLS:
-        with scratch(stage.directory) as path, running(start_all(path / "data")) as server:
+        with scratch(setup.directory) as path, running(start_all(path / "data")) as server:
             yield from guarded(f"silent-{protocol}", _shut_out(server, protocol, silent))
-    with scratch(stage.directory) as directory:
+    with scratch(setup.directory) as directory:
         yield from _handshakes(directory)
 
 

@@ -20,7 +20,7 @@ from bench.bounds.common import (
     memory,
     security,
 )
-from bench.findings import Finding, Stage, guarded
+from bench.findings import Finding, Setup, guarded
 from bench.servers import ServerFailed, running, scratch, start_all
 from tests.support import gearman, periodic
 from tests.support.gearman import Type
@@ -99,11 +99,11 @@ class Crowd:
             sock.close()
 
 
-def watchers(stage: Stage) -> Iterator[Finding]:
+def watchers(setup: Setup) -> Iterator[Finding]:
     """Each variant on a server of its own, while somebody else asks for something small."""
     for variant in VARIANTS:
-        with scratch(stage.directory) as directory:
-            played = _played(variant, stage.sized(variant.watchers), directory)
+        with scratch(setup.directory) as directory:
+            played = _played(variant, setup.sized(variant.watchers), directory)
             yield from guarded(f"watchers-{variant.name}", played)
 
 

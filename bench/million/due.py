@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Setup
 from bench.million.fill import Part, fill
 from bench.passes import Passes
 from bench.servers import Server, ServerFailed, running, start_all
@@ -33,17 +33,17 @@ class Seen:
     left: int = 0
 
 
-def due(stage: Stage) -> Iterator[Finding]:
+def due(setup: Setup) -> Iterator[Finding]:
     """Jobs that fall due evenly, then as many as one moment may bring."""
     with (
-        Passes(stage.directory / "passes") as passes,
-        running(start_all(stage.directory / "data", extra=passes.environment)) as server,
+        Passes(setup.directory / "passes") as passes,
+        running(start_all(setup.directory / "data", extra=passes.environment)) as server,
     ):
-        seen = _released(server, passes, stage.sized(JOBS), SPAN_S)
+        seen = _released(server, passes, setup.sized(JOBS), SPAN_S)
         more = f"pass_cpu_ms={passes.cpu_max_ms:.1f} left={seen.left}"
         yield Finding("due-evenly", "late_max_s", seen.late_max_s, LATE_MAX_S, more=more)
         yield Finding("due-evenly", "pass_cpu_ms", passes.cpu_max_ms, PASS_MAX_MS)
-        herd = stage.sized(HERD)
+        herd = setup.sized(HERD)
         seen = _released(server, passes, herd, 0.0)
         rate = (herd - seen.left) / seen.late_max_s
         yield Finding("due-at-once", "ready_per_s", rate, RATE_MIN, at_least=True)

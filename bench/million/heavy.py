@@ -15,7 +15,7 @@ from itertools import chain
 
 from bench.build import load_generator
 from bench.client import Client, Unexpected
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Setup
 from bench.measure import Load, beside
 from bench.million.fill import Part, fill
 from bench.passes import Passes
@@ -44,11 +44,11 @@ Step = tuple[str, Act]
 class Heavy:
     """A server with a million jobs, and connections of all kinds to it."""
 
-    def __init__(self, server: Server, stage: Stage) -> None:
+    def __init__(self, server: Server, setup: Setup) -> None:
         self.server = server
-        self.stage = stage
+        self.setup = setup
         at = time.time() + MONTH_S
-        size = stage.sized
+        size = setup.sized
         queues = size(10_000)
         self.bulk = Part("bulk", size(440_000), lambda _: "bulk")
         self.spread = Part("spread", size(100_000), lambda number: f"spread{number % queues:05}")
@@ -97,12 +97,12 @@ class Heavy:
             yield f"franca-jobs-ls-{name}", partial(self._control, "jobs.find", params)
         job = {"job": self.bulk.jid(self.bulk.count - 1)}
         yield "franca-jobs-show", lambda: self._control("jobs.show", job)
-        copy = {"path": str(self.stage.directory / "backup")}
+        copy = {"path": str(self.setup.directory / "backup")}
         yield "franca-backup", lambda: self._control("server.backup", copy)
 
     def mutating(self) -> Iterator[Step]:
         """Whatever changes many jobs."""
-        count = self.stage.sized(BY_JIDS)
+        count = self.setup.sized(BY_JIDS)
         self._make_retries()
         yield "mutate-kill-retries-jids", self._mutation("kill", "retries", self.flaky.jids(count))
         jids = self.later.jids(count)
@@ -119,9 +119,9 @@ class Heavy:
 
     def removing(self) -> Iterator[Step]:
         """Whatever ends many jobs, in an order in which each meets a large store."""
-        large = Part("large", self.stage.sized(20_000), lambda _: "large")
+        large = Part("large", self.setup.sized(20_000), lambda _: "large")
         yield "faktory-pushb-20000", lambda: self._push(large)
-        yield "faktory-fetch-ack", lambda: self._run(self.bulk, self.stage.sized(50_000))
+        yield "faktory-fetch-ack", lambda: self._run(self.bulk, self.setup.sized(50_000))
         yield "franca-jobs-cancel", lambda: self._control("jobs.cancel", {"type": "report"})
         yield "periodic-drop-func", lambda: self._by_periodic(lambda peer: peer.drop("later"))
         yield "faktory-queue-remove", lambda: self.faktory.queue("REMOVE", ["bulk"])
@@ -152,7 +152,7 @@ class Heavy:
         return lambda: self.faktory.call(f"MUTATE {json.dumps(said)}").checked()
 
     def _submit_background(self) -> None:
-        count = self.stage.sized(10_000)
+        count = self.setup.sized(10_000)
         pieces = [
             request(Type.SUBMIT_JOB_BG, b"background", b"unique%d" % number, b"x" * 64)
             for number in range(count)
@@ -165,7 +165,7 @@ class Heavy:
                     peer.read().checked(Type.JOB_CREATED)
 
     def _load(self) -> None:
-        count = self.stage.sized(10_000)
+        count = self.setup.sized(10_000)
         jobs = [packed("loaded", f"job{n}", b"x" * 64) for n in range(count)]
         self._by_periodic(lambda peer: peer.load(jobs))
 
@@ -207,28 +207,28 @@ class Heavy:
             time.sleep(1)
 
 
-def looking(stage: Stage) -> Iterator[Finding]:
+def looking(setup: Setup) -> Iterator[Finding]:
     """Commands that only read."""
-    return _played("looking", Heavy.looking, stage)
+    return _played("looking", Heavy.looking, setup)
 
 
-def mutating(stage: Stage) -> Iterator[Finding]:
+def mutating(setup: Setup) -> Iterator[Finding]:
     """Commands that change jobs."""
-    return _played("mutating", Heavy.mutating, stage)
+    return _played("mutating", Heavy.mutating, setup)
 
 
-def removing(stage: Stage) -> Iterator[Finding]:
+def removing(setup: Setup) -> Iterator[Finding]:
     """Commands that end jobs."""
-    return _played("removing", Heavy.removing, stage)
+    return _played("removing", Heavy.removing, setup)
 
 
-def _played(name: str, steps: Callable[[Heavy], Iterator[Step]], stage: Stage) -> Iterator[Finding]:
+def _played(name: str, steps: Callable[[Heavy], Iterator[Step]], setup: Setup) -> Iterator[Finding]:
     """Fill a server, then let it do one thing after the other."""
     with ExitStack() as stack:
-        passes = stack.enter_context(Passes(stage.directory / "passes"))
-        started = start_all(stage.directory / "data", extra=passes.environment)
+        passes = stack.enter_context(Passes(setup.directory / "passes"))
+        started = start_all(setup.directory / "data", extra=passes.environment)
         server = stack.enter_context(running(started))
-        scene = Heavy(server, stage)
+        scene = Heavy(server, setup)
         for step, act in chain(scene.filling(), steps(scene)):
             yield _watched(step, act, server, passes)
         yield Finding(name, "rss_max_mb", server.rss_max_mb(), RSS_MAX_MB)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.findings import Finding, Stage
+from bench.findings import Finding, Setup
 from bench.servers import Server, ServerFailed, running, start_all
 from tests.support.gearman import Gearman, Type
 
@@ -27,9 +27,9 @@ class Trial:
     ended_at: float = 0.0
 
 
-def leases(stage: Stage) -> Iterator[Finding]:
+def leases(setup: Setup) -> Iterator[Finding]:
     """Many workers with CAN_DO_TIMEOUT hang at about the same time."""
-    with running(start_all(stage.directory / "data")) as server:
+    with running(start_all(setup.directory / "data")) as server:
         trials = [_prepared(server, f"hangs{number}") for number in range(TRIALS)]
         _watch(trials)
     ended = [trial for trial in trials if trial.ended_at]

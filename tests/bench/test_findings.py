@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.against import AGAIN, NEW, OLD, Rounds, compared, verdicts
-from bench.findings import Finding, Stage, play
+from bench.findings import Finding, Setup, play
 from bench.measure import Run
 from bench.servers import ServerFailed
 
@@ -21,7 +21,7 @@ def test_a_figure_is_met_up_to_its_limit_or_from_it_on() -> None:
 def test_a_scene_that_breaks_off_is_a_limit_that_was_missed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(stage: Stage) -> Iterator[Finding]:
+    def broken(setup: Setup) -> Iterator[Finding]:
         yield Finding("first", "ms", 1, 2)
         raise ServerFailed("it died")
 

@@ -62,13 +62,13 @@ class Verdict:
         """The classes with at least one violation."""
         return [kind for kind, count in self.counts.items() if count]
 
-    def note(self, kind: str, story: JobHistory | None, detail: str) -> None:
+    def note(self, kind: str, record: JobHistory | None, detail: str) -> None:
         self.counts[kind] += 1
-        if story is not None and story.pushes and story.deliveries:
-            self.crossed += story.pushes[0].proto != story.deliveries[0].proto
+        if record is not None and record.pushes and record.deliveries:
+            self.crossed += record.pushes[0].proto != record.deliveries[0].proto
         shown = self.samples.setdefault(kind, [])
         if len(shown) < _SAMPLES_PER_CLASS:
-            shown.append(f"{kind}: {story.jid if story else '-'}: {detail}")
+            shown.append(f"{kind}: {record.jid if record else '-'}: {detail}")
 
     @property
     def examples(self) -> list[str]:
@@ -90,65 +90,65 @@ def check(events: Iterable[Event], *, drained: bool, rules: Rules | None = None)
     lease that nobody ended had time to run out and its job to come back."""
     index, rules, verdict = Index(events), rules or Rules(), Verdict()
     settled = 0
-    for story in index.stories.values():
-        judge = _Judge(index, rules, drained, verdict, story)
+    for record in index.records.values():
+        judge = _Judge(index, rules, drained, verdict, record)
         judge.judge()
         settled += bool(judge.settled)
     for kind, jid, detail in history_order.violations(index, rules):
-        verdict.note(kind, index.stories.get(jid), detail)
+        verdict.note(kind, index.records.get(jid), detail)
     _check_counters(index, drained, verdict, settled)
     return verdict
 
 
 @dataclass
 class _Judge:
-    """Holds one job's story against the promises."""
+    """Holds one job's record against the promises."""
 
     index: Index
     rules: Rules
     drained: bool
     verdict: Verdict
-    story: JobHistory
+    record: JobHistory
 
     def __post_init__(self) -> None:
-        self.runs = self.story.deliveries
+        self.runs = self.record.deliveries
         self.settled = self._settled()
 
     def judge(self) -> None:
-        story, verdict = self.story, self.verdict
+        record, verdict = self.record, self.verdict
         verdict.deliveries += len(self.runs)
-        if story.pushes:
-            own = story.pushes[0].proto
+        if record.pushes:
+            own = record.pushes[0].proto
             verdict.crossings += sum(run.proto != own for run in self.runs)
-            if any(push.out == "ok" for push in story.pushes):
+            if any(push.out == "ok" for push in record.pushes):
                 verdict.accepted += 1
                 verdict.by_protocol[own] += 1
         if self._has_origin():
             self._bodies_and_times()
             self._redeliveries(self._completions())
             self._refused_reports()
-            if story.copies == 1 and not any(end.op == "release" for end in story.ends):
+            if record.copies == 1 and not any(end.op == "release" for end in record.ends):
                 self._attempts()
-            for conn in {push.conn for push in story.pushes if push.waits and push.out == "ok"}:
+            for conn in {push.conn for push in record.pushes if push.waits and push.out == "ok"}:
                 self._results(conn)
             if self.drained and self._is_lost():
                 runs = f"{len(self.runs)} runs, none completed" if self.runs else "never seen"
                 self._note("lost", runs)
 
     def _note(self, kind: str, detail: str) -> None:
-        self.verdict.note(kind, self.story, detail)
+        self.verdict.note(kind, self.record, detail)
 
     def _over(self, run: Event, *, reports: bool = True) -> float:
-        return self.index.lease_over(self.story, run, reports=reports)
+        return self.index.lease_over(self.record, run, reports=reports)
 
     # -- I2, I3, I11 -----------------------------------------------------------------------
 
     def _has_origin(self) -> bool:
         """Whether its deliveries, if any, come from a push; what does not is judged no further."""
-        possible = self.story.possible
+        possible = self.record.possible
         if not self.runs:
             return True
-        if not self.story.pushes:
+        if not self.record.pushes:
             self._note("unexpected", "never pushed")
         elif not possible:
             self._note("ghost", "its push was refused")
@@ -160,9 +160,9 @@ class _Judge:
         return False
 
     def _bodies_and_times(self) -> None:
-        bodies = {push.body for push in self.story.possible}
+        bodies = {push.body for push in self.record.possible}
         # One that has no time of its own may come at once.
-        due = min((push.at or 0.0 for push in self.story.possible), default=0.0)
+        due = min((push.at or 0.0 for push in self.record.possible), default=0.0)
         for run in self.runs:
             if run.body and "" not in bodies and bodies and run.body not in bodies:
                 self._note("mangled", f"{run.body} is none of {sorted(bodies)}")
@@ -173,18 +173,18 @@ class _Judge:
 
     def _settled(self) -> dict[int, float]:
         """The runs that were surely completed, by identity, and when that was answered."""
-        story, settled = self.story, dict[int, float]()
+        record, settled = self.record, dict[int, float]()
         # A removed job's ack is answered like any other, and means nothing.
-        for ack in () if story.removes else story.ends:
-            if not story.is_end(ack) or ack.out != "ok" or not self.index.lasts(ack):
+        for ack in () if record.removes else record.ends:
+            if not record.is_end(ack) or ack.out != "ok" or not self.index.lasts(ack):
                 continue
-            if story.volatile and self.index.restarts.since(ack.t0) < NEVER:
+            if record.volatile and self.index.restarts.since(ack.t0) < NEVER:
                 continue  # forgotten with the job, which its client may have asked for again
-            run = story.last_delivery_to(ack.holder, ack.t0)
+            run = record.last_delivery_to(ack.holder, ack.t0)
             if run is None:
                 continue
             # Who runs another protocol's volatile job need not be told that its time is over.
-            crossed = story.volatile and any(p.proto != ack.proto for p in story.pushes[:1])
+            crossed = record.volatile and any(p.proto != ack.proto for p in record.pushes[:1])
             if (rules_of(ack.proto).ack_tells and not crossed) or self._held(run, ack):
                 settled[id(run)] = min(settled.get(id(run), NEVER), ack.t1)
         return settled
@@ -200,7 +200,7 @@ class _Judge:
 
     def _completions(self) -> set[int]:
         """Note what ran after its end; the identities of those runs, which need no second verdict."""
-        ended, copies = sorted(self.settled.values()), self.story.copies
+        ended, copies = sorted(self.settled.values()), self.record.copies
         again: set[int] = set()
         if len(ended) >= copies > 0:
             final = ended[copies - 1]
@@ -224,7 +224,7 @@ class _Judge:
         rows: list[Event] = []  # the last run of each, the latest of them last
         for run in (run for run in self.runs if id(run) not in again):
             place = next((i for i, last in enumerate(rows) if self._may_follow(last, run)), None)
-            if place is None and rows and len(rows) >= self.story.copies:
+            if place is None and rows and len(rows) >= self.record.copies:
                 self._note(*self._why_not(rows[-1], run))
                 place = -1
             if place is not None:
@@ -240,26 +240,26 @@ class _Judge:
         gap = f"again after {run.t1 - before.t0:.3f} s"
         if self._has_stale_report(before, run.t1):
             return "stale_effect", f"{gap}, following an earlier holder's report"
-        acks = [end for end in self.story.ends if end.op == "ack" and end.holder == before.holder]
+        acks = [end for end in self.record.ends if end.op == "ack" and end.holder == before.holder]
         if any(before.t0 <= ack.t0 < run.t1 for ack in acks) or self._over(before) == NEVER:
             return "unexplained_dup", f"{gap}, no expiry, failure, close or restart"
         return "two_leases", f"{gap}, the lease before it cannot have ended"
 
     def _has_stale_report(self, current: Event, until: float) -> bool:
         """Whether a holder of an earlier run made a report while `current` ran."""
-        said = [end for end in self.story.ends if end.out != "no" and end.op != "release"]
+        said = [end for end in self.record.ends if end.out != "no" and end.op != "release"]
         others = [end for end in said if end.holder != current.holder]
         meanwhile = [end for end in others if current.t0 < end.t1 and end.t0 < until]
-        earlier = [self.story.last_delivery_to(end.holder, end.t0) for end in meanwhile]
+        earlier = [self.record.last_delivery_to(end.holder, end.t0) for end in meanwhile]
         return any(run is not None and run.t1 < current.t1 for run in earlier)
 
     def _refused_reports(self) -> None:
         """A holder refused although its lease lived: somebody else's report ended it."""
-        ends = () if self.story.removes else self.story.ends
+        ends = () if self.record.removes else self.record.ends
         for end in ends:
             if end.out != "no" or end.op == "release":
                 continue
-            run = self.story.last_delivery_to(end.holder, end.t0)
+            run = self.record.last_delivery_to(end.holder, end.t0)
             if run is None or not self._held(run, end):
                 continue
             own = [e for e in ends if e is not end and e.holder == end.holder and e.out != "no"]
@@ -271,7 +271,7 @@ class _Judge:
 
     def _attempts(self) -> None:
         failed = list(self._sure_failures())
-        retry = self.story.retry
+        retry = self.record.retry
         for place, run in enumerate(self.runs):
             sure = sum(moment < run.t0 for moment in failed)
             # Runs that nobody saw may have failed too.
@@ -283,37 +283,37 @@ class _Judge:
 
     def _sure_failures(self) -> Iterator[float]:
         """When each failure that surely counted had been taken note of."""
-        for end in self.story.ends:
-            run = self.story.last_delivery_to(end.holder, end.t0)
+        for end in self.record.ends:
+            run = self.record.last_delivery_to(end.holder, end.t0)
             if run is None or end.op != "fail" or end.out != "ok" or not self.index.lasts(end):
                 continue
             if self._over(run, reports=False) > end.t1 and not self._is_followed(run, end):
                 yield end.t1
         for run, after in pairwise(self.runs):
-            if self.story.peer_rules.expiry_fails and self._only_expired(run, after):
+            if self.record.peer_rules.expiry_fails and self._only_expired(run, after):
                 yield after.t0 - self.rules.epsilon
 
     def _only_expired(self, run: Event, after: Event) -> bool:
-        said = any(end.holder == run.holder and end.t0 >= run.t0 for end in self.story.ends)
+        said = any(end.holder == run.holder and end.t0 >= run.t0 for end in self.record.ends)
         closed = self.index.closed_from(run.conn, run.t0) < after.t1
         restarted = self.index.restarts.since(run.t0) < after.t1
-        reserve = run.reserve if run.reserve is not None else self.story.reserve
+        reserve = run.reserve if run.reserve is not None else self.record.reserve
         expired = reserve is not None and run.t0 + reserve <= after.t1
         return expired and not (said or closed or restarted)
 
     # -- I14 -------------------------------------------------------------------------------
 
     def _results(self, conn: str) -> None:
-        story = self.story
-        asked = [p for p in story.pushes if p.conn == conn and p.waits and p.out != "no"]
-        heard = sum(r.conn == conn and r.out == "ok" for r in story.results)
+        record = self.record
+        asked = [p for p in record.pushes if p.conn == conn and p.waits and p.out != "no"]
+        heard = sum(r.conn == conn and r.out == "ok" for r in record.results)
         if heard > len(asked):
             self._note("result", f"{conn} heard the end {heard} times")
         stayed = self.index.closed_from(conn, 0.0) == NEVER
         served = self.index.restarts.since(asked[0].t0) == NEVER
         if self.drained and self.settled and stayed and served and heard == 0:
             self._note("result", f"{conn} never heard the end")
-        parts = [p.seq for p in story.parts if p.conn == conn and p.seq is not None]
+        parts = [p.seq for p in record.parts if p.conn == conn and p.seq is not None]
         if len(self.runs) == 1 and parts != sorted(set(parts)):
             self._note("result", f"{conn} heard parts in the order {parts}")
 
@@ -321,29 +321,29 @@ class _Judge:
 
     def _is_lost(self) -> bool:
         """Whether it was accepted, and nothing is known that may have ended it."""
-        story = self.story
-        accepted = [push for push in story.pushes if push.out == "ok"]
-        ended = any(story.is_end(end) and end.out != "no" for end in story.ends)
+        record = self.record
+        accepted = [push for push in record.pushes if push.out == "ok"]
+        ended = any(record.is_end(end) and end.out != "no" for end in record.ends)
         # Who waited for it heard its end, whatever it was.
-        heard = any(result.out == "ok" for result in story.results)
+        heard = any(result.out == "ok" for result in record.results)
         ahead = any(push.at is not None and push.at > self.index.horizon for push in accepted)
         if not accepted or ended or heard or ahead or self._taken_away() or self._given_up():
             return False
         return not all(push.volatile and self._is_abandoned(push) for push in accepted)
 
     def _taken_away(self) -> bool:
-        removes = [r for r in (*self.story.removes, *self.index.queue_removes) if r.out != "no"]
+        removes = [r for r in (*self.record.removes, *self.index.queue_removes) if r.out != "no"]
         return any(
             remove.jid or (remove.queue in ("*", push.queue) and push.t0 < remove.t1)
             for remove in removes
-            for push in self.story.possible
+            for push in self.record.possible
         )
 
     def _given_up(self) -> bool:
         """Whether the runs that were seen may have used up what the job was allowed."""
-        failed = any(end.op == "fail" and end.out != "no" for end in self.story.ends)
-        if self.story.retry is not None:
-            allowed = max(self.story.retry, 0) + 1
+        failed = any(end.op == "fail" and end.out != "no" for end in self.record.ends)
+        if self.record.retry is not None:
+            allowed = max(self.record.retry, 0) + 1
         else:
             allowed = 1 if failed else self.rules.losses_max
         unseen = self.index.hidden.begun_by(NEVER) > 0 and allowed == 1
@@ -359,10 +359,10 @@ class _Judge:
 
 def _check_counters(index: Index, drained: bool, verdict: Verdict, settled: int) -> None:
     """Hold what the server counted against itself and against the history."""
-    stories = index.stories.values()
-    stored = [any(p.out == "ok" and not p.volatile for p in story.pushes) for story in stories]
-    acks = [end for story in stories for end in story.ends if end.op == "ack" and end.out != "no"]
-    possible = sum(len(story.possible) for story in stories)
+    records = index.records.values()
+    stored = [any(p.out == "ok" and not p.volatile for p in record.pushes) for record in records]
+    acks = [end for record in records for end in record.ends if end.op == "ack" and end.out != "no"]
+    possible = sum(len(record.possible) for record in records)
     bounds = {"pushed": (sum(stored), possible), "done": (settled, len(acks))}
     for count in index.of["count"]:
         tally = count.tally or {}

@@ -129,14 +129,14 @@ _PARTS = {
     "push": "pushes", "fetch": "deliveries", "ack": "ends", "fail": "ends", "release": "ends",
     "remove": "removes", "result": "results", "data": "parts",
 }  # fmt: skip
-"""Which list of a job's story takes events of a kind."""
+"""Which list of a job's record takes events of a kind."""
 
 
 class Index:
     """One history, read once."""
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self.stories: dict[str, JobHistory] = {}
+        self.records: dict[str, JobHistory] = {}
         self.of: dict[str, list[Event]] = defaultdict(list)  # by op
         self.horizon = 0.0
         for event in events:
@@ -144,12 +144,12 @@ class Index:
             self.of[event.op].append(event)
             about_a_job = event.jid if event.op == "remove" else event.op in _PARTS
             if about_a_job and (event.op != "fetch" or event.out == "ok"):
-                story = self.stories.get(event.jid)
-                if story is None:
-                    story = self.stories[event.jid] = JobHistory(event.jid)
-                getattr(story, _PARTS[event.op]).append(event)
-        for story in self.stories.values():
-            story.close()
+                record = self.records.get(event.jid)
+                if record is None:
+                    record = self.records[event.jid] = JobHistory(event.jid)
+                getattr(record, _PARTS[event.op]).append(event)
+        for record in self.records.values():
+            record.close()
         self.queue_removes = [remove for remove in self.of["remove"] if not remove.jid]
         self.restarts = starts_by_end(self.of["restart"])
         # Answers that left only once all that had been done before was on the disk.
@@ -173,7 +173,7 @@ class Index:
 
     # -- the one bound ---------------------------------------------------------------------
 
-    def lease_over(self, story: JobHistory, delivery: Event, *, reports: bool = True) -> float:
+    def lease_over(self, record: JobHistory, delivery: Event, *, reports: bool = True) -> float:
         """The earliest moment at which this run may have ended so that the job may run again.
 
         Expiry is counted from the moment before the fetch was sent; a FAIL and a close from before
@@ -183,14 +183,14 @@ class Index:
         over = min(
             self.closed_from(delivery.conn, delivery.t0) + grace,
             # What is not on the disk is forgotten in a restart, leases and all.
-            self.restarts.since(delivery.t0) + (0.0 if story.volatile else grace),
+            self.restarts.since(delivery.t0) + (0.0 if record.volatile else grace),
         )
         # A worker may be told a time that the job itself does not have.
-        reserve = delivery.reserve if delivery.reserve is not None else story.reserve
+        reserve = delivery.reserve if delivery.reserve is not None else record.reserve
         if reserve is not None:
             over = min(over, delivery.t0 + reserve)
-        for end in story.ends if reports else ():
-            if end.out == "no" or end.t1 < delivery.t0 or story.is_end(end):
+        for end in record.ends if reports else ():
+            if end.out == "no" or end.t1 < delivery.t0 or record.is_end(end):
                 continue
             # An operator's release needs no lease; a worker's FAIL is good for its own run only.
             if end.op == "release" or (end.op == "fail" and end.holder == delivery.holder):

@@ -32,10 +32,10 @@ def violations(index: Index, rules: Rules) -> Iterator[Found]:
     """All that is wrong between the jobs of this history."""
     queues: dict[str, list[Passage]] = defaultdict(list)
     timed: dict[str, list[Passage]] = defaultdict(list)
-    for story in index.stories.values():
-        passage = _passage(index, story)
+    for record in index.records.values():
+        passage = _passage(index, record)
         if passage is not None:
-            push = story.pushes[0]
+            push = record.pushes[0]
             timed[push.queue].append(passage)
             if push.at is None:
                 queues[push.queue].append(passage)
@@ -48,16 +48,16 @@ def violations(index: Index, rules: Rules) -> Iterator[Found]:
     yield from _after_removal(index)
 
 
-def _passage(index: Index, story: JobHistory) -> Passage | None:
-    push = story.sole_push
+def _passage(index: Index, record: JobHistory) -> Passage | None:
+    push = record.sole_push
     # One that may have been taken away, or replaced, has no place of its own.
-    if push is None or not story.deliveries or story.removes:
+    if push is None or not record.deliveries or record.removes:
         return None
-    first = min(story.deliveries, key=lambda delivery: delivery.t0)
+    first = min(record.deliveries, key=lambda delivery: delivery.t0)
     if index.disturbances.touch(push.t0, first.t1):
         return None
     ready = push.t1 if push.at is None else max(push.t1, push.at)
-    return Passage(story.jid, push.prio, push.volatile, push.t0, ready, first.t0, first.t1)
+    return Passage(record.jid, push.prio, push.volatile, push.t0, ready, first.t0, first.t1)
 
 
 def _overtaken(passages: list[Passage], rules: Rules) -> Iterator[Found]:
@@ -111,10 +111,10 @@ def _late(index: Index, timed: dict[str, list[Passage]], rules: Rules) -> Iterat
 def _not_unique(index: Index) -> Iterator[Found]:
     """I13: at one moment two jobs with the same key were surely alive."""
     lives: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
-    for story in index.stories.values():
-        keys = {push.unique: push for push in story.pushes if push.unique and push.out == "ok"}
+    for record in index.records.values():
+        keys = {push.unique: push for push in record.pushes if push.unique and push.out == "ok"}
         for key, push in keys.items():
-            lives[key].append((push.t1, _first_end(index, story, push), story.jid))
+            lives[key].append((push.t1, _first_end(index, record, push), record.jid))
     for same in lives.values():
         until = -NEVER
         for born, ended, jid in sorted(same):
@@ -123,12 +123,12 @@ def _not_unique(index: Index) -> Iterator[Found]:
             until = max(until, ended)
 
 
-def _first_end(index: Index, story: JobHistory, push: Event) -> float:
+def _first_end(index: Index, record: JobHistory, push: Event) -> float:
     """The earliest moment at which a job may have been over, one way or another."""
-    ends = [end.t0 for end in (*story.ends, *story.removes) if end.out != "no"]
+    ends = [end.t0 for end in (*record.ends, *record.removes) if end.out != "no"]
     ends += [remove.t0 for remove in _removes_of(index, push.queue)]
     # The end of a run without a word may have been its last.
-    ends += [index.lease_over(story, delivery) for delivery in story.deliveries]
+    ends += [index.lease_over(record, delivery) for delivery in record.deliveries]
     if push.volatile:
         ends.append(index.closed_from(push.conn, push.t0))
         ends.append(index.restarts.since(push.t0))
@@ -154,8 +154,8 @@ def _while_paused(index: Index) -> Iterator[Found]:
         resumes = [resume for resume in index.of["resume"] if resume.queue == queue]
         ends = starts_by_end([*resumes, *_removes_of(index, queue)])
         confirmed = [pause.t1 for pause in of_one]
-        stories = [s for s in index.stories.values() if s.pushes and s.pushes[0].queue == queue]
-        for jid, delivery in ((s.jid, delivery) for s in stories for delivery in s.deliveries):
+        records = [s for s in index.records.values() if s.pushes and s.pushes[0].queue == queue]
+        for jid, delivery in ((s.jid, delivery) for s in records for delivery in s.deliveries):
             last = bisect_left(confirmed, delivery.t0)
             if last and ends.since(of_one[last - 1].t0) > delivery.t1:
                 yield "delivered_while_paused", jid, f"{queue} was paused"
@@ -163,16 +163,16 @@ def _while_paused(index: Index) -> Iterator[Found]:
 
 def _after_removal(index: Index) -> Iterator[Found]:
     """I16: a job was taken away, this was confirmed, and a later fetch got it."""
-    for story in index.stories.values():
-        push = story.sole_push
-        if push is None or not story.deliveries:
+    for record in index.records.values():
+        push = record.sole_push
+        if push is None or not record.deliveries:
             continue
-        asked = [delivery.t0 for delivery in story.deliveries]
-        removed = [r.t1 for r in story.removes if r.out == "ok" and r.t0 > push.t1]
+        asked = [delivery.t0 for delivery in record.deliveries]
+        removed = [r.t1 for r in record.removes if r.out == "ok" and r.t0 > push.t1]
         # Of a removed queue only the jobs that waited in it are gone, not those that run or are
         # yet to come.
         if push.at is None and not index.hidden.touch(push.t0, min(asked)):
             confirmed = [r for r in _removes_of(index, push.queue) if r.out == "ok"]
             removed += [r.t1 for r in confirmed if r.t0 > push.t1 and r.t1 < min(asked)]
         if removed and max(asked) > min(removed):
-            yield "delivered_while_paused", story.jid, "it had been removed"
+            yield "delivered_while_paused", record.jid, "it had been removed"

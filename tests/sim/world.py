@@ -2,7 +2,7 @@
 
 It is a `for` loop. Each step goes to the next moment at which anything happens, lets it happen,
 perhaps breaks something, and looks whether what must hold still holds. Every choice is drawn from
-one generator, so that a seed is a whole story and can be told again.
+one generator, so that a seed is a whole history and can be played again.
 """
 
 from __future__ import annotations
