@@ -139,11 +139,11 @@ def _forget_the_request(self: Any, request: Any, reply: Any, now: int) -> None:
     self.forget(request)
 
 
-@bug("a-result-said-again-ends-the-next-job", f"{_WORKERS}._is_sent_again", around)
-def _take_it_for_new(is_sent_again: mutants.Function, self: Any, worker: Any, message: Any) -> bool:
-    is_sent_again(self, worker, message)
-    worker.stack = message.stack
-    return False
+@bug("a-result-said-again-ends-the-next-job", f"{_WORKERS}._worker_of", before)
+def _take_it_for_new(self: Any, message: Any, now: int) -> None:
+    worker = self._by_id.get(message.id)
+    if worker is not None:
+        worker.said = b""
 
 
 @bug("answers-are-given-to-the-wrong-request", f"{_CLIENTS}.on_finished", before)

@@ -23,6 +23,8 @@ class Leases(Part):
 
     def __init__(self, shared: Shared, backlog: Backlog) -> None:
         super().__init__(shared)
+        self._jobs_max = shared.limits.leased_jobs
+        self._bytes_max = shared.limits.leased_bytes
         self.holders: dict[str, Session] = {}
         self.ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self._same_names = shared.index.same_names
@@ -40,8 +42,7 @@ class Leases(Part):
 
     def is_full(self) -> bool:
         """Whether as many jobs run as may, or as memory has room for."""
-        limits = self._limits
-        return self.count >= limits.leased_jobs or self.bytes >= limits.leased_bytes
+        return self.count >= self._jobs_max or self.bytes >= self._bytes_max
 
     def grant(self, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
         """Let a session hold a job that has been taken out of where it was.

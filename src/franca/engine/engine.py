@@ -256,7 +256,8 @@ class Engine(Roster):
                 conversation.on_message(message, now)
                 read += 1
                 if events:
-                    cost += len(events) // TOLD_AT_ONCE
+                    if len(events) >= TOLD_AT_ONCE:
+                        cost += len(events) // TOLD_AT_ONCE
                     self.deliver(now)
                 if conversation.spent:
                     cost += conversation.spent

@@ -133,10 +133,12 @@ class Clients:
             return
         request, stack = asked
         if event.state is DONE:
-            # Another client that asked the same may have been sent it already.
-            again = request.job is None
-            self._outbox.send(stack, RESULT_HEAD, event.result, False, b"", again)
-            self._requests.answered(request, event.result, now)
+            result = event.result
+            if request.job is not None:
+                self._outbox.send(stack, RESULT_HEAD, result)
+                self._requests.answered(request, result, now)
+            else:  # another client that asked the same has been sent it already
+                self._outbox.send(stack, RESULT_HEAD, result, again=True)
         else:
             self._requests.forget(request)
             if not event.failure.final:  # else it would only be asked again at once

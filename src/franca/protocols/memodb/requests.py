@@ -82,7 +82,9 @@ class Requests:
         self.by_key: dict[int, Request] = {}
         self.remembered_bytes = 0
         self._broker = broker
-        self._settings = settings
+        self._replies_max = settings.remember_replies
+        self._bytes_max = settings.remember_bytes
+        self._remember_ms = settings.remember_ms
         self._answered: deque[Request] = deque()
         self._session: Session | None = None
         self._orphans: dict[JobId, Request] = {}
@@ -98,17 +100,15 @@ class Requests:
         request.answered_at = now
         self._answered.append(request)
         self.remembered_bytes += len(reply) + len(request.body)
-        settings = self._settings
-        is_full = len(self._answered) > settings.remember_replies
-        if is_full or self.remembered_bytes > settings.remember_bytes:
+        if len(self._answered) > self._replies_max or self.remembered_bytes > self._bytes_max:
             self._forget_oldest(now)
 
     def _forget_oldest(self, now: Millis) -> None:
-        answered, settings = self._answered, self._settings
+        answered = self._answered
         while answered and (
-            len(answered) > settings.remember_replies
-            or self.remembered_bytes > settings.remember_bytes
-            or answered[0].answered_at <= now - settings.remember_ms
+            len(answered) > self._replies_max
+            or self.remembered_bytes > self._bytes_max
+            or answered[0].answered_at <= now - self._remember_ms
         ):
             request = answered.popleft()
             self.remembered_bytes -= len(request.reply) + len(request.body)

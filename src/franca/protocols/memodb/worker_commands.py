@@ -105,7 +105,10 @@ class ConnectionWorkers:
             self._dismiss(worker, now)
 
     def _worker_of(self, message: Message, now: Millis) -> Worker | None:
-        """The worker that sends this, of any connection until now; None if it was answered."""
+        """The worker that sends this, of any connection until now; None if it was answered.
+
+        So it is if it is the same request as its last one.
+        """
         worker = self._by_id.get(message.id)
         if worker is None:
             if message.id:
@@ -116,24 +119,18 @@ class ConnectionWorkers:
                 self.conversation.spent = WHOLE_SHARE
                 return None  # not answered either
             self.here[worker.session] = worker
-        if self._is_sent_again(worker, message):
-            self._answer_again(worker, message.stack, now)
-            return None
-        return worker
-
-    def _is_sent_again(self, worker: Worker, message: Message) -> bool:
-        """Whether this is the request that the worker sent last; if not, it is from now on."""
         at = message.at
         size = message.end - at + message.size
         said = message.data[at - WORD : at + SAID_BYTES]
         if said == worker.said and size == worker.said_bytes:
-            return True
+            self._answer_again(worker, message.stack, now)
+            return None
         if worker.ready:
             self._past_ready(worker)
         worker.said = said
         worker.said_bytes = size
         worker.stack = message.stack
-        return False
+        return worker
 
     def _take_result(self, worker: Worker, message: Message, now: Millis) -> None:
         """A worker's job is done; or what came of it is more than anybody may be given.
