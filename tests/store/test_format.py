@@ -4,6 +4,7 @@ from zlib import crc32
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from franca.core.model import Attempt, Backoff, Job, Outcome, Policy, Shelf, State
 from franca.store.ended import Ended
@@ -14,7 +15,7 @@ WRITTEN: dict[type[msgspec.Struct], str] = {
     Job: (
         "id queue kind name key body media origin policy priority created_at extra state place run_at "
         "ready_at start_by started_at until holder bound timed attempts failures losses failed_at attempt_log "
-        "ended_at result progress shelf digest"
+        "ended_at result reported shelf digest"
     ),
     Policy: (
         "max_failures max_losses loss_is_failure bury backoff delay_ms lease_ms durable dies_unwatched no_retry_if_watched"
@@ -60,7 +61,21 @@ def test_a_row_of_the_first_release_is_read_as_what_it_was() -> None:
     job = Job(
         10, "q", "k", "n", "y", b"bod", "bytes", "o", Policy(3, 10, False, True, Backoff.POWER, 1_000), 0, 1,
         b"\x01\xff", State.READY, 2, 3, 4, 5, 6, 7, "|", True, False, 3, 4, 5, 9,
-        [Attempt("w", 1, 2, Outcome.FAILED, "E", "t", ["l"])], 10, b"", b"", Shelf.HELD, 11,
+        [Attempt("w", 1, 2, Outcome.FAILED, "E", "t", ["l"])], 10, b"", None, Shelf.HELD, 11,
     )  # fmt: skip
     found = msgspec.msgpack.decode(row, type=Job)
     assert all_fields([found]) == all_fields([job])
+    assert found.progress is None
+
+
+@pytest.mark.parametrize("said", [b"", b"3\0007"])
+def test_what_earlier_versions_kept_of_the_progress_of_a_run_is_read_and_means_nothing(
+    said: bytes,
+) -> None:
+    """It was a worker's whose lease ended with its connection, and so with the server."""
+    job = odd_jobs()[0]
+    job.reported = said
+    *values, piece, crc = row_of(job)
+    found = job_of((*values, piece, crc, None, None), {}, Shelf.HELD)
+    assert found.progress is None
+    assert len(piece) == len(row_of(replace(job, reported=None))[-2]) + 1 + len(said)

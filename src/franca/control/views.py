@@ -66,7 +66,7 @@ def whole(job: Job) -> View:
         "failed_at": moment(job.failed_at),
         "media": job.media,
         "body": content(job.body),
-        "progress": content(job.progress),
+        "progress": content(job.progress.said) if job.progress else None,
         "result": content(job.result),
         "story": [_attempt(attempt) for attempt in job.attempt_log or ()],
     }

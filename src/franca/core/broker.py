@@ -22,11 +22,24 @@ from franca.core import model
 from franca.core.changelog import DEAD, LEASED
 from franca.core.changes import Changes, Totals
 from franca.core.errors import NotFound, NotHeld, NotUnique, StoreFull, TooMuch
+from franca.core.events import Progressed
 from franca.core.index import READY
 from franca.core.lifecycle import DONE
 from franca.core.limits import Limits
-from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, NewJob, Session, new_job
+from franca.core.model import (
+    NEVER,
+    Demand,
+    Failure,
+    Job,
+    JobId,
+    Millis,
+    NewJob,
+    Progress,
+    Session,
+    new_job,
+)
 from franca.core.parts import Parts
+from franca.core.progress import storable
 from franca.core.queues import Queue
 from franca.core.reasons import NO_FAILURE, REPLACED
 from franca.core.restore import restore
@@ -160,12 +173,19 @@ class Broker(Parts):
 
     # -- demands and runs -------------------------------------------------------------------
 
-    def report(self, job: Job, holder: str, kind: str, data: bytes, *, keep: bool = True) -> None:
-        """Pass the holder's word on to all who watch; the last one to `keep` stays with the job."""
+    def report(self, job: Job, holder: str, kind: str, data: bytes) -> None:
+        """Pass the holder's word on to all who watch."""
         self.leases.check(job, holder)
-        if keep:
-            job.progress = data
-        self.watches.tell_progress(job, kind, data)
+        self.watches.tell_report(Progressed(job, kind, data))
+
+    def report_progress(self, job: Job, holder: str, progress: Progress, now: Millis) -> None:
+        """The holder says how far it is: all who watch hear it, and it stays with the run.
+
+        In memory: the store has it only if something else of the job changes.
+        """
+        self.leases.check(job, holder)
+        job.reported = progress = storable(progress, now, self.limits)
+        self.watches.tell_report(Progressed(job, "", progress.said, progress))
 
     def lease(self, job: Job, session: Session, now: Millis, lease_ms: int = 0) -> None:
         """Let a session hold this very job, which is ready, waits for its time, or is dead.

@@ -222,7 +222,7 @@ class Lifecycle(Part):
                 self._count_failure(job, now)
             self.bury(job, failure, now)
         elif self.comes_back(job, failure, now):
-            job.progress = b""
+            job.reported = None
             self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, outcome: Outcome, now: Millis) -> None:
@@ -243,11 +243,12 @@ class Lifecycle(Part):
             if run_at > self.wall(now):
                 self._park(job, run_at)
             else:
+                job.reported = None
                 self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _park(self, job: Job, run_at: Millis) -> None:
         job.until = NEVER
-        job.progress = b""
+        job.reported = None
         job.run_at = run_at
         self._backlog.park(job, self._by_name[job.queue])
 

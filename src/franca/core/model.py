@@ -150,6 +150,19 @@ class NewJob(Struct, gc=False):
     failures: int = 0
 
 
+class Progress(Struct, frozen=True, gc=False, array_like=True):
+    """How far a run is, as its worker says: `n` of `of`, in words, and when it said so.
+
+    `said` is the same in the worker's own bytes, where its protocol tells them as they were sent.
+    """
+
+    n: int | float | None = None
+    of: int | float | None = None
+    text: str = ""
+    at: Millis = NEVER
+    said: bytes = b""
+
+
 class Attempt(Struct, gc=False, array_like=True):
     """One run of a job that did not end it: who ran it, when, and why it ended."""
 
@@ -162,8 +175,6 @@ class Attempt(Struct, gc=False, array_like=True):
     trace: list[str] = []
 
 
-ATTEMPT_BYTES = 200
-"""What an attempt takes in memory beside the text of its error and its trace."""
 HISTORY_BODY_BYTES = 4_096
 HISTORY_RESULT_BYTES = 65_536
 """What the history of ended jobs keeps of a body and of a result."""
@@ -186,8 +197,8 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     `bound` lease ends with its session too. `timed` leases are on the clock.
     `shelf` says where the store has its row. The body of a job that is `away` is in the store
     only; it is read again before the job is given to anybody.
-    `weight` is what the job counts for where memory is bounded by bytes; `weigh` sets it anew when
-    the body, `extra` or the attempt log has changed. `FIXED_FIELDS` never change after the submit.
+    `weight` is what the job counts for where memory is bounded by bytes; set anew (`weights.py`)
+    when the body, `extra` or the attempt log has changed. `FIXED_FIELDS` never change.
     """
 
     id: JobId
@@ -219,12 +230,17 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     attempt_log: list[Attempt] | None = None
     ended_at: Millis = NEVER
     result: bytes = b""
-    progress: bytes = b""
+    reported: Progress | bytes | None = None
     shelf: Shelf = Shelf.NOWHERE
     digest: int = 0
     away: bool = False
     weight: int = 0
     expiries: int = 0
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far its run is. (In rows of earlier versions are bytes, of runs that are over.)"""
+        return self.reported if isinstance(self.reported, Progress) else None
 
 
 def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
@@ -248,26 +264,9 @@ def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
     )
     if new.failures:
         job.failures = new.failures
-    # As `bare_weight`, without a call: every job comes here.
+    # As `weights.bare_weight`, without a call: every job comes here.
     job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
     return job
-
-
-def weigh(job: Job) -> None:
-    """Have `weight` say what a job's bytes and texts take in memory, roughly."""
-    job.weight = bare_weight(job) + (attempt_log_bytes(job.attempt_log) if job.attempt_log else 0)
-
-
-def bare_weight(job: Job | NewJob) -> int:
-    """What a job weighs before it has an attempt log."""
-    return len(job.body) + len(job.extra) + len(job.name) + len(job.kind) + len(job.key)
-
-
-def attempt_log_bytes(attempt_log: list[Attempt]) -> int:
-    """What the attempts of a job take in memory, roughly."""
-    return sum(
-        ATTEMPT_BYTES + len(run.error_text) + sum(map(len, run.trace)) for run in attempt_log
-    )
 
 
 class Failure(Struct, gc=False):

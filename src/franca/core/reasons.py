@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from franca.core.limits import Limits
-from franca.core.model import Attempt, Failure, Job, Millis, Outcome, attempt_log_bytes, bare_weight
+from franca.core.model import Attempt, Failure, Job, Millis, Outcome
+from franca.core.weights import attempt_log_bytes, bare_weight
 
 NO_FAILURE = Failure()
 REPLACED = Failure("Replaced", "replaced by a newer job")

@@ -6,7 +6,8 @@ from heapq import heapify, heappop, heappush
 
 from franca.core.cron import next_moment
 from franca.core.errors import Refused
-from franca.core.model import Millis, Schedule, bare_weight
+from franca.core.model import Millis, Schedule
+from franca.core.weights import bare_weight
 
 AGAIN_MS = 3_600_000
 """A rule whose time zone the machine does not know any more is tried again after this."""

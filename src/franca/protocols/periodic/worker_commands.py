@@ -161,7 +161,7 @@ def on_work_data(connection: PeriodicConversation, message: Message, now: Millis
         name = (job.queue, job.key)
         if service.may_send(name):
             service.reporter = connection
-            connection.broker.report(job, run.holder, DATA_KIND, data, keep=False)
+            connection.broker.report(job, run.holder, DATA_KIND, data)
         elif not connection.is_gone:
             raise NotNow(name)
     connection.handshake.confirm(message.id)
