@@ -25,7 +25,7 @@ from franca.core.errors import NotFound, NotHeld, NotUnique, StoreFull, TooMuch
 from franca.core.events import Progressed
 from franca.core.index import READY
 from franca.core.lifecycle import DONE
-from franca.core.limits import Limits
+from franca.core.limits import TIME_MAX, Limits
 from franca.core.model import (
     NEVER,
     Demand,
@@ -48,8 +48,6 @@ from franca.core.upkeep import Upkeep
 from franca.core.volatile import TOO_MANY_WAITED_FOR
 from franca.core.wants import Snapshot, SupplyReady
 
-TIME_MAX: Millis = 1 << 53
-"""No moment is later than this: so much is a whole number everywhere, in JSON too."""
 LARGE_SUBMIT_BYTES = 256 * 1024
 """Before a larger job is taken it is asked whether the disk has room for it."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from franca.core.backlog import Backlog
 from franca.core.changelog import LEASED
 from franca.core.errors import NotHeld
+from franca.core.limits import TIME_MAX
 from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
 from franca.core.queues import Queue
 from franca.core.shared import Part, Shared
@@ -121,15 +122,20 @@ class Leases(Part):
         if job.state is not LEASED or job.holder != holder:
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
 
-    def extend(self, job: Job, holder: str, until: Millis) -> None:
-        """Let a lease end later; it never ends earlier by this."""
+    def extend(self, job: Job, holder: str, until: Millis) -> Millis:
+        """Let a lease end later; returns when it ends. `NotHeld` if it is another's, or over.
+
+        It never ends earlier by this, and one without an end has none afterwards.
+        """
         self.check(job, holder)
+        until = min(until, TIME_MAX)
         if job.until and until > job.until:
             if job.timed:
                 self.ends.discard(job, job.until // LEASE_TICK_MS)
                 self.ends.add(job, until)
             job.until = until
             self._changelog.touch(job)
+        return job.until
 
     def set_timers(self) -> None:
         """Put leases on the clock that have lasted until now."""
