@@ -36,7 +36,6 @@ from franca.core.model import (
     NewJob,
     Progress,
     Session,
-    new_job,
 )
 from franca.core.parts import Parts
 from franca.core.progress import storable
@@ -275,9 +274,31 @@ class Broker(Parts):
             part.clear()
         self.purges.flush(now)
 
+    # -- rules ----------------------------------------------------------------------------
+
     def put_schedule(self, schedule: model.Schedule, now: Millis, *, fire_now: bool) -> None:
-        """Make jobs by this rule from now on, in place of one with the same id."""
+        """Make jobs by this rule from now on, in place of one with the same id.
+
+        It is paused if that one was, and has its last run until it has one of its own.
+        """
         self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
+
+    def resume_schedule(self, schedule_id: str, now: Millis) -> None:
+        """Let a paused rule fire again, from its next moment on. `NotFound` if there is none."""
+        self.schedules.resume(schedule_id, self.wall(now))
+
+    def run_schedule(self, schedule_id: str, now: Millis) -> Job:
+        """Let a rule make its job now, paused or not, and go on as if it had not.
+
+        May be refused as a submit; `NotFound` if there is none.
+        """
+        return self.fire(self.schedules.existing(schedule_id), now)
+
+    def fire(self, schedule: model.Schedule, now: Millis) -> Job:
+        """Make the job of a rule, which is its last one from now on."""
+        job = self.submit(schedule.job, now)
+        self.schedules.note_fired(schedule, job.id, now)
+        return job
 
     # -- the store ------------------------------------------------------------------------
 
@@ -306,3 +327,29 @@ class Broker(Parts):
 def _job_of(said_before: Job | Stub, new: NewJob, now: Millis) -> Job:
     """The job that a submit repeats, made up of the submit if only the store has it."""
     return new_job(new, said_before.id, now) if isinstance(said_before, Stub) else said_before
+
+
+def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
+    """A job as it was submitted."""
+    job = Job(
+        job_id,
+        new.queue,
+        new.kind,
+        new.name,
+        new.key,
+        new.body,
+        new.media,
+        new.origin,
+        new.policy,
+        new.priority,
+        new.created_at or now,
+        new.extra,
+        run_at=new.run_at,
+        start_by=new.start_by,
+        digest=new.digest,
+    )
+    if new.failures:
+        job.failures = new.failures
+    # As `weights.bare_weight`, without a call: every job comes here.
+    job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
+    return job

@@ -47,6 +47,7 @@ class Lifecycle(Part):
         self.wall_ahead_ms = 0
         self.start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
         self._rng = rng
+        self._made_by_rules = shared.schedules.by_job
         self._backlog = backlog
         self._large = backlog.large
         self._watched = shared.watches.by_job
@@ -332,6 +333,8 @@ class Lifecycle(Part):
             self._volatile.remove(job)
         if job.policy.tells_end or job.id in self._watched or job.id in self._begins:
             self._watches.tell_end(job, failure, result)
+        if self._made_by_rules and job.id in self._made_by_rules:
+            self._schedules.note_end(job)
         if self.successors.by_job and job.id in self.successors.by_job:
             self._succeed(job.id, now)
 

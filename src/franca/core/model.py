@@ -243,32 +243,6 @@ class Job(Struct, gc=False, eq=False, array_like=True):
         return self.reported if isinstance(self.reported, Progress) else None
 
 
-def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
-    """A job as it was submitted."""
-    job = Job(
-        job_id,
-        new.queue,
-        new.kind,
-        new.name,
-        new.key,
-        new.body,
-        new.media,
-        new.origin,
-        new.policy,
-        new.priority,
-        new.created_at or now,
-        new.extra,
-        run_at=new.run_at,
-        start_by=new.start_by,
-        digest=new.digest,
-    )
-    if new.failures:
-        job.failures = new.failures
-    # As `weights.bare_weight`, without a call: every job comes here.
-    job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
-    return job
-
-
 class Failure(Struct, gc=False):
     """What a worker said when it reported a failure.
 
@@ -338,8 +312,22 @@ class Demand(Struct, gc=False, eq=False):
     wake_always: bool = False
 
 
+class LastRun(Struct, gc=False, array_like=True):
+    """The job that a rule made last, and when; the others are set whenever that job has ended."""
+
+    job_id: JobId
+    fired_at: Millis
+    state: State = State.READY
+    started_at: Millis = NEVER
+    ended_at: Millis = NEVER
+
+
 class Schedule(Struct, gc=False):
-    """A rule that makes jobs: every `every_ms`, or by `cron` in `timezone`; -1 runs: for ever."""
+    """A rule that makes jobs: every `every_ms`, or by `cron` in `timezone`; -1 runs: for ever.
+
+    One that is `paused` fires only when it is told to. `source` is who made it: a protocol, or the
+    part of the server that operators use.
+    """
 
     id: str
     job: NewJob
@@ -348,6 +336,9 @@ class Schedule(Struct, gc=False):
     timezone: str = "UTC"
     runs_left: int = -1
     next_at: Millis = NEVER
+    paused: bool = False
+    last: LastRun | None = None
+    source: str = ""
 
 
 class BacklogCount(Struct, gc=False):
