@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from franca.core.model import Attempt, Backoff, Job, Outcome, Policy, Shelf, State
-from franca.store.ended import Ended
+from franca.store.ended import Ended, decode, encode
 from franca.store.rows import job_of, row_of
-from tests.store.kit import all_fields, odd_jobs
+from tests.store.kit import a_job, all_fields, odd_jobs
 
 WRITTEN: dict[type[msgspec.Struct], str] = {
     Job: (
@@ -47,8 +47,8 @@ def test_a_piece_without_the_newest_fields_is_read_with_their_defaults() -> None
     job = odd_jobs()[0]
     *values, piece, _ = row_of(job)
     fields = msgspec.msgpack.decode(piece)
-    assert Job.__struct_fields__[-3:] == ("away", "weight", "expiries")
-    older = msgspec.msgpack.encode(fields[:-3])
+    assert Job.__struct_fields__[-4:] == ("away", "weight", "expiries", "by")
+    older = msgspec.msgpack.encode(fields[:-4])
     found = job_of((*values, older, crc32(older), None, None), {}, Shelf.HELD)
     assert all_fields([found]) == all_fields([job])
 
@@ -79,3 +79,23 @@ def test_what_earlier_versions_kept_of_the_progress_of_a_run_is_read_and_means_n
     found = job_of((*values, piece, crc, None, None), {}, Shelf.HELD)
     assert found.progress is None
     assert len(piece) == len(row_of(replace(job, reported=None))[-2]) + 1 + len(said)
+
+
+@pytest.mark.parametrize("by", [0, 6])
+def test_that_a_job_remembers_whose_worker_ran_it_makes_no_row_larger(by: int) -> None:
+    job = a_job(7, state=State.LEASED, holder="worker-1", attempts=1, until=9, by=by)
+    fields = msgspec.msgpack.decode(row_of(job)[-2])
+    assert (fields.pop(), fields[Job.__struct_fields__.index("reported")]) == (by, None)
+    fields[Job.__struct_fields__.index("reported")] = b""  # as it was before
+    assert len(row_of(job)[-2]) == len(msgspec.msgpack.encode(fields))
+
+
+def test_attempts_and_ended_jobs_of_earlier_versions_were_run_by_nobody_knows_whom() -> None:
+    run = Attempt("w", 1, 2, Outcome.FAILED, "E", "t", ["l"], by=3)
+    job = a_job(7, state=State.DONE, attempt_log=[run], by=2)
+    [found] = decode(encode([job]))
+    assert (found.by, found.attempt_log) == (2, [run])
+    [[*fields, _]] = msgspec.msgpack.decode(encode([job]))
+    fields[Ended.__struct_fields__.index("attempt_log")][0].pop()
+    [found] = decode(msgspec.msgpack.encode([fields]))
+    assert (found.by, found.attempt_log and found.attempt_log[0].by) == (0, 0)

@@ -117,6 +117,7 @@ class Broker(Parts):
             self.watches.add(job.id, watcher)
         if queue is None or not queue.listed:
             queue = self.queue(new.queue)
+        queue.pushed += 1
         if running is not None:
             self.lifecycle.put_behind(job, running)
         elif new.run_at or new.start_by:

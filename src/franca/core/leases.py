@@ -31,6 +31,7 @@ class Leases(Part):
         self.new: list[Job] = []
         self._same_names = shared.index.same_names
         self._begins = shared.watches.begins
+        self._large_body_bytes = shared.limits.large_body_bytes
         self._backlog = backlog
 
     def is_full(self) -> bool:
@@ -46,6 +47,7 @@ class Leases(Part):
         session = demand.session
         job.state = LEASED
         job.holder = session.holder
+        job.by = session.by
         job.started_at = now
         job.attempts += 1
         policy = job.policy
@@ -67,7 +69,7 @@ class Leases(Part):
             self._index.hold(job)
         size = len(job.body)
         weight = job.weight
-        if size > self._limits.large_body_bytes:
+        if size > self._large_body_bytes:
             self._backlog.large.add(job)
             weight -= size
         if policy.durable:  # as `Changelog.touch`, without a call: every job comes here
@@ -92,13 +94,17 @@ class Leases(Part):
             job.until = min(job.until, now + max(job.until - job.started_at, 0))
             self.new.append(job)
 
-    def end(self, job: Job) -> None:
-        """Nobody holds a job any more; what becomes of it, and of its locks, is the caller's."""
-        self._by_name[job.queue].leased -= 1
+    def end(self, job: Job) -> Queue:
+        """Nobody holds a job any more; what becomes of it, and of its locks, is the caller's.
+
+        Returns its queue.
+        """
+        queue = self._by_name[job.queue]
+        queue.leased -= 1
         self.count -= 1
         if job.policy.durable:  # as `weight`, without a call: every job comes here
             size = len(job.body)
-            self.bytes -= job.weight - size if size > self._limits.large_body_bytes else job.weight
+            self.bytes -= job.weight - size if size > self._large_body_bytes else job.weight
         if self._same_names:
             self._index.end_run(job)
         if job.timed:
@@ -109,12 +115,13 @@ class Leases(Part):
             session = self.holders.get(job.holder)
             if session is not None:
                 session.leases.pop(job.id, None)
+        return queue
 
     def weight(self, job: Job) -> int:
         """What a running job counts for; large bodies and jobs of memory alone count elsewhere."""
         if not job.policy.durable:
             return 0
-        is_large = len(job.body) > self._limits.large_body_bytes
+        is_large = len(job.body) > self._large_body_bytes
         return job.weight - len(job.body) if is_large else job.weight
 
     def check(self, job: Job, holder: str) -> None:

@@ -164,7 +164,7 @@ class Progress(Struct, frozen=True, gc=False, array_like=True):
 
 
 class Attempt(Struct, gc=False, array_like=True):
-    """One run of a job that did not end it: who ran it, when, and why it ended."""
+    """One run of a job that did not end it: who ran it, when, and why it ended; `by` as a job's."""
 
     holder: str
     started_at: Millis
@@ -173,6 +173,7 @@ class Attempt(Struct, gc=False, array_like=True):
     error_kind: str = ""
     error_text: str = ""
     trace: list[str] = []
+    by: int = 0
 
 
 HISTORY_BODY_BYTES = 4_096
@@ -197,6 +198,7 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     `bound` lease ends with its session too. `timed` leases are on the clock.
     `shelf` says where the store has its row. The body of a job that is `away` is in the store
     only; it is read again before the job is given to anybody.
+    `by` is the number of the protocol whose worker ran it last, 0 if nobody did.
     `weight` is what the job counts for where memory is bounded by bytes; set anew (`weights.py`)
     when the body, `extra` or the attempt log has changed. `FIXED_FIELDS` never change.
     """
@@ -236,6 +238,7 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     away: bool = False
     weight: int = 0
     expiries: int = 0
+    by: int = 0
 
     @property
     def progress(self) -> Progress | None:
@@ -272,6 +275,7 @@ class Session(Struct, eq=False):
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
     `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
+    `by` is the number of its protocol; whoever opens it knows what it stands for.
     `owner` is told what happens to the session; the broker never looks into it. The two know each
     other, so that only the garbage collector, which must see this type, can let them go.
     """
@@ -288,6 +292,7 @@ class Session(Struct, eq=False):
     rotation: int = 0
     woken: str = ""
     open: bool = True
+    by: int = 0
 
 
 class Demand(Struct, gc=False, eq=False):

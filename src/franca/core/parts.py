@@ -75,6 +75,7 @@ class Parts:
         self.supplied_waiting = backlog.take_waiting
         self.is_behind = self.changelog.is_behind
         self.listeners = self.watches.listeners
+        self.crossings = self.lifecycle.crossings
 
     def _bind_verbs(self) -> None:
         """Verbs that concern one part alone."""

@@ -31,7 +31,16 @@ def note_attempt(job: Job, outcome: Outcome, failure: Failure, now: Millis, limi
         attempt_log[-1].trace = []
         del attempt_log[: max(0, len(attempt_log) - limits.story_attempts + 1)]
     attempt_log.append(
-        Attempt(job.holder, job.started_at, now, outcome, failure.kind, failure.text, failure.trace)
+        Attempt(
+            job.holder,
+            job.started_at,
+            now,
+            outcome,
+            failure.kind,
+            failure.text,
+            failure.trace,
+            job.by,
+        )
     )
     while (size := attempt_log_bytes(attempt_log)) > limits.story_bytes and len(attempt_log) > 1:
         del attempt_log[0]

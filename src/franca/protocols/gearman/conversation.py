@@ -20,6 +20,7 @@ from franca.protocols.gearman.client_commands import Submission, at_epoch, at_ma
 from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, said_of
 from franca.protocols.gearman.wire import ErrorReply, Packet, error
 from franca.protocols.gearman.worker_commands import DATA, EXCEPTION, STATUS, WARNING
+from franca.protocols.numbers import GEARMAN
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
@@ -67,7 +68,7 @@ class GearmanConversation(Conversation):
         self.service = service
         self.broker = service.broker
         self.number = number
-        self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
+        self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self, GEARMAN)
         self.held: dict[bytes, Job] = {}
         self.foreign: dict[JobId, bytes] = {}
         self.ignored: dict[bytes, None] = {}
