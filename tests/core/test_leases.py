@@ -279,3 +279,23 @@ def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing(smal
         small.broker.finish_late(stale, worker.holder, b"", T + 3_000)
     small.write(T + 3_000)
     assert stale.id in ids(small.take_all(now=T + 3_000))
+
+
+def test_what_everybody_runs_is_found_by_holder_whether_a_lease_is_on_the_clock_or_not(
+    bench: Bench,
+) -> None:
+    jobs = bench.submit_many(4, lease_ms=LEASE)
+    one, other = (bench.worker(name, KEEP, takes=2) for name in ("one", "other"))
+    bench.broker.tick(T)
+    bench.broker.release(jobs[0], one.holder, NEVER, T)
+    assert bench.take(other) is jobs[0]
+    bench.broker.release(jobs[0], other.holder, NEVER, T)
+    assert bench.take(one) is jobs[0]
+    found = bench.broker.leases.by_holder()
+    assert {holder: sorted(runs) for holder, runs in found.items()} == {
+        "one": [jobs[0].id, jobs[1].id],
+        "other": [jobs[2].id, jobs[3].id],
+    }
+    assert sum(map(len, bench.broker.leases.by_holder(3).values())) == 3
+    bench.broker.finish(jobs[1], "one", b"", T)
+    assert sorted(bench.broker.leases.by_holder()["one"]) == [jobs[0].id]

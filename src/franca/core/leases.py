@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from franca.core.backlog import Backlog
 from franca.core.changelog import LEASED
 from franca.core.errors import NotHeld
 from franca.core.limits import TIME_MAX
-from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
 from franca.core.queues import Queue
 from franca.core.shared import Part, Shared
 from franca.core.timers import Buckets
 
 KEEP = OnHangUp.KEEP
 LEASE_TICK_MS = 50
+LOOKED_AT = 20_000
+"""Leases that are looked at for the sake of those who want to see them: some milliseconds."""
 
 
 class Leases(Part):
@@ -143,6 +147,17 @@ class Leases(Part):
             job.until = until
             self._changelog.touch(job)
         return job.until
+
+    def by_holder(self, most: int = LOOKED_AT) -> dict[str, dict[JobId, Job]]:
+        """Running jobs by their holders, as far as their leases end by time.
+
+        Those of other leases are in the `leases` of their sessions. Up to `most` are looked at.
+        """
+        found: dict[str, dict[JobId, Job]] = {}
+        for job in islice(chain(self.ends, self.new), most):
+            if job.state is LEASED:
+                found.setdefault(job.holder, {})[job.id] = job
+        return found
 
     def set_timers(self) -> None:
         """Put leases on the clock that have lasted until now."""

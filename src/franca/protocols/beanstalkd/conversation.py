@@ -54,6 +54,7 @@ class BeanstalkdConversation(Conversation):
         self.is_producer = False
         self.is_worker = False
         self.seen_at = link.opened_at
+        self.asked_at: Millis = NEVER
         self._deadlines: list[tuple[Millis, JobId]] = []
 
     def on_message(self, message: Any, now: Millis) -> None:

@@ -79,6 +79,7 @@ class GearmanConversation(Conversation):
         self.sleep: Demand | None = None
         self.woken_at: Millis = NEVER
         self.seen_at = link.opened_at
+        self.asked_at: Millis = NEVER
         self.was_waited_for = False
         self.paced_at: Millis = NEVER
         self.paced_ms = 0

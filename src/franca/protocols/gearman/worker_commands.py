@@ -173,6 +173,7 @@ def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
     """The most urgent job that the worker can do; it is told if there is none."""
     broker = conversation.broker
     service = conversation.service
+    conversation.asked_at = now
     if conversation.sleep is not None:
         broker.withdraw(conversation.sleep)
         conversation.sleep = None

@@ -66,6 +66,7 @@ class Worker:
     started_at: Millis
     cost: int
     seen_at: Millis = field(init=False)
+    asked_at: Millis = NEVER
     head: bytes = field(init=False)
     wanted: tuple[str, ...] = field(init=False)
     said: bytes = b""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
-from franca.core.model import Millis, OnHangUp, Session
+from franca.core.model import NEVER, Millis, OnHangUp, Session
 from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, give_back_undelivered
 from franca.protocols.numbers import PERIODIC
 from franca.protocols.periodic import admin_commands, client_commands, messages, worker_commands
@@ -51,6 +51,7 @@ class PeriodicConversation(Conversation):
         self.reader = FrameReader()
         self.dialect: Dialect = service.doc
         self.heard_at = self.joined_at = now
+        self.asked_at: Millis = NEVER
         self.is_checked = False
         """Whether its frames carry CRCs."""
         self.answers_grabs = False

@@ -60,6 +60,7 @@ def on_grab_job(connection: PeriodicConversation, message: Message, now: Millis)
         connection.service.may_write() or connection.is_gone
     ):
         raise NotNow(NO_NAME)
+    connection.asked_at = now
     if connection.follows_document:
         connection.worker.grab_now(message.id, now)
     else:
