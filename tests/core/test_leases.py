@@ -299,3 +299,16 @@ def test_what_everybody_runs_is_found_by_holder_whether_a_lease_is_on_the_clock_
     assert sum(map(len, bench.broker.leases.by_holder(3).values())) == 3
     bench.broker.finish(jobs[1], "one", b"", T)
     assert sorted(bench.broker.leases.by_holder()["one"]) == [jobs[0].id]
+
+
+@pytest.mark.parametrize("end", ["fail", "expire", "kill"])
+def test_nothing_of_its_last_lease_stays_in_the_row_of_a_dead_job(bench: Bench, end: str) -> None:
+    job, _ = bench.run(lease_ms=LEASE, max_losses=0)
+    if end == "expire":
+        for now in (T, EXPIRY):
+            bench.broker.tick(now)
+    else:
+        bench.end(end, job)
+    bench.write()
+    row = bench.disk.rows[job.id]
+    assert (row.state, row.until) == (State.DEAD, NEVER)
