@@ -22,6 +22,7 @@ LOOKED_AT = 20_000
 class Leases(Part):
     """All leases: how many, what their jobs take in memory, and when they end.
 
+    There may be `jobs_max` of them, which take `bytes_max`.
     `bytes` counts jobs that wait behind a run too. `holders` are the open sessions whose leases end
     with them, by name. `new` are leases that are not on the clock yet: most end before they are.
     """
@@ -30,6 +31,8 @@ class Leases(Part):
         super().__init__(shared)
         self.count = 0
         self.bytes = 0
+        self.jobs_max = shared.limits.leased_jobs
+        self.bytes_max = shared.limits.leased_bytes
         self.holders: dict[str, Session] = {}
         self.ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self.new: list[Job] = []
@@ -40,8 +43,7 @@ class Leases(Part):
 
     def is_full(self) -> bool:
         """Whether as many jobs run as may, or as memory has room for."""
-        limits = self._limits
-        return self.count >= limits.leased_jobs or self.bytes >= limits.leased_bytes
+        return self.count >= self.jobs_max or self.bytes >= self.bytes_max
 
     def grant(self, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
         """Let a session hold a job that has been taken out of where it was.
@@ -62,7 +64,7 @@ class Leases(Part):
         if lease_ms or not bound:
             job.until = now + (lease_ms or self._limits.lease_ms)
             self.new.append(job)
-        else:
+        elif job.until:  # to set a field takes longer than to look
             job.until = NEVER
         if bound:
             session.leases[job.id] = job
