@@ -10,7 +10,17 @@ from msgspec.structs import replace
 
 from franca.control.operations import answer, perform
 from franca.core.limits import Limits
-from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
+from franca.core.model import (
+    NEVER,
+    Demand,
+    Failure,
+    Job,
+    JobQuery,
+    Millis,
+    NewJob,
+    OnHangUp,
+    Policy,
+)
 from franca.engine.engine import Engine
 from franca.node.group import Recaller
 from franca.protocols.conversation import Conversation, Link
@@ -34,9 +44,9 @@ class TwoWorkers(Service):
     def open(self, link: Link, now: Millis) -> Conversation:
         raise AssertionError("nobody connects to it")
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         anna = WorkerView(
-            name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="running",
+            name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="idle",
             started_at=NOW, seen_at=NOW, rss_kb=10,
         )  # fmt: skip
         return [anna, replace(anna, name="bert")]

@@ -7,8 +7,10 @@ import pytest
 from franca.control import operations
 from franca.control.operations import OPERATIONS
 from franca.control.port import BadRequest
+from franca.control.views import worker_view
 from franca.core.errors import NotFound
-from tests.control.kit import FakeNode
+from franca.protocols.service import RunView, WorkerView
+from tests.control.kit import NOW, FakeNode
 
 
 @pytest.fixture
@@ -154,3 +156,32 @@ def test_many_workers_are_asked_a_few_in_each_turn(
 def test_it_must_be_said_which_workers(node: FakeNode, params: dict[str, object]) -> None:
     with pytest.raises(BadRequest):
         node.do("workers.quiet", **params)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "state", "shown"),
+    [
+        *(("faktory", state, "running") for state in ("busy", "idle", "stalled")),
+        ("gearman", "quiet", "quiet"),
+        ("faktory", "stopping", "terminate"),
+        ("eventmq", "stopping", "leaving"),
+        ("gearman", "stopping", "quiet"),
+    ],
+)
+def test_the_state_of_a_worker_is_shown_in_the_words_of_earlier_versions(
+    protocol: str, state: str, shown: str
+) -> None:
+    run = RunView(7, "k", "q", NOW)
+    worker = WorkerView(
+        name="w",
+        protocol=protocol,
+        host="h",
+        state=state,
+        started_at=NOW,
+        seen_at=NOW,
+        running=[run],
+    )
+    view = worker_view(worker)
+    assert view["state"] == shown
+    assert view["running"] == [{"id": 7, "type": "k", "queue": "q", "started_at": view["seen_at"]}]
+    assert view["fetched_at"] is None

@@ -2,7 +2,8 @@
 
 from franca.core.changes import Changes
 from franca.core.events import Finished
-from franca.core.model import ATTEMPT_BYTES, HISTORY_RESULT_BYTES, Failure, OnConflict, Shelf, State
+from franca.core.model import HISTORY_RESULT_BYTES, Failure, OnConflict, Shelf, State
+from franca.core.weights import ATTEMPT_BYTES
 from tests.core.kit import Bench, T, ids
 
 

@@ -42,7 +42,7 @@ _BESIDE = ("", "-wal", "-shm")
 _LIVE = (m.State.WAITING, m.State.READY, m.State.LEASED, m.State.DEAD)
 _VERDICTS = ("served_wrong", "silent_drop", "refused", "harmless", "last_group")
 _ENDED = (m.State.DONE, m.State.CANCELLED)
-_VOLATILE = ("progress", "start_by", "timed", "shelf")
+_VOLATILE = ("reported", "start_by", "timed", "shelf")
 
 
 # -- a store that is full of everything --------------------------------------------------------------

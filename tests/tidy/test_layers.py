@@ -18,7 +18,14 @@ MAY: dict[str, tuple[str, ...]] = {
     "engine": ("core", "protocols.conversation", "protocols.service"),
     "store": ("core",),
     "protocols": ("core", "values"),
-    "control": ("core", "engine", "protocols.bodies", "protocols.service", "values"),
+    "control": (
+        "core",
+        "engine",
+        "protocols.bodies",
+        "protocols.numbers",
+        "protocols.service",
+        "values",
+    ),
     "node": ("core", "engine", "store", "protocols", "control", "values"),
     "cli": ("core", "control", "node", "protocols.registry", "protocols.declaration", "values"),
 }
@@ -32,6 +39,7 @@ COMMON = (
     "protocols.buffer",
     "protocols.bodies",
     "protocols.budget",
+    "protocols.numbers",
     "protocols.overview",
 )
 

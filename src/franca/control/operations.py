@@ -143,12 +143,12 @@ async def on_queues(
 
 async def workers_list(node: NodePort, params: Nothing) -> View:
     """Every worker that any protocol knows of."""
-    return {"workers": await node.ask(lambda engine, now: _workers(engine))}
+    return {"workers": await node.ask(_workers)}
 
 
-def _workers(engine: Engine) -> list[View]:
+def _workers(engine: Engine, now: Millis) -> list[View]:
     services = engine.services.values()
-    return [worker_view(worker) for service in services for worker in service.workers()]
+    return [worker_view(worker) for service in services for worker in service.workers(now)]
 
 
 async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
@@ -157,7 +157,7 @@ async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
         raise BadRequest("say which workers: by name, or all")
     names: Sequence[str] = params.workers
     if params.all:
-        names = await node.ask(lambda engine, now: [str(v["name"]) for v in _workers(engine)])
+        names = await node.ask(lambda engine, now: [str(v["name"]) for v in _workers(engine, now)])
     missing: list[str] = []
     for start in range(0, len(names), ACTED_WORKERS):
         missing += await node.ask(partial(_ask_some, names[start : start + ACTED_WORKERS], what))

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+TIME_MAX: Final = 1 << 53
+"""No moment is later than this: so much is a whole number everywhere, in JSON too."""
 
 
 class Limits(Struct, frozen=True):

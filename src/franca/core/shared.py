@@ -10,6 +10,7 @@ from franca.core.limits import Limits
 from franca.core.locks import Locks
 from franca.core.model import Session
 from franca.core.queues import Queues
+from franca.core.schedules import Schedules
 from franca.core.volatile import VolatileJobs
 from franca.core.watches import Watches
 
@@ -27,6 +28,7 @@ class Shared:
         self.index = Index(limits)
         self.changelog = Changelog(limits, totals, self.index.jobs)
         self.queues = Queues(limits, self.changelog, self.index.keys)
+        self.schedules = Schedules(self.changelog.schedules)
         self.watches = Watches(limits, self.events)
         self.locks = Locks()
         self.volatile = VolatileJobs(limits)
@@ -45,6 +47,7 @@ class Part:
         self._dirty = shared.changelog.dirty
         self._queues = shared.queues
         self._by_name = shared.queues.by_name
+        self._schedules = shared.schedules
         self._watches = shared.watches
         self._locks = shared.locks
         self._volatile = shared.volatile

@@ -5,7 +5,8 @@ from __future__ import annotations
 from franca.core.errors import TooMuch
 from franca.core.leases import Leases
 from franca.core.limits import Limits
-from franca.core.model import Job, JobId, NewJob, bare_weight
+from franca.core.model import Job, JobId, NewJob
+from franca.core.weights import bare_weight
 
 SUCCESSOR_BYTES = 1_024
 """What a successor takes in memory beside its texts and bytes, roughly."""

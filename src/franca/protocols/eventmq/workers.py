@@ -105,6 +105,7 @@ class Worker:
         self.session = conversation.session
         self.holder = self.session.holder
         self.since = self.heard_at = now
+        self.asked_at: Millis = NEVER
         self.leaving = self.gone = False
         self.handed = 0
         self.slots = 0
@@ -182,6 +183,7 @@ class Worker:
 
     def ready(self, now: Millis) -> None:
         """One more job would be taken."""
+        self.asked_at = now
         slots = self.slots
         if slots + len(self.session.leases) < SLOTS_MAX and self.queues and not self.leaving:
             self.slots = slots + 1

@@ -125,6 +125,7 @@ class Fetching:
 
     def __init__(self, conversation: FaktoryConversation) -> None:
         self.demand: Demand | None = None
+        self.asked_at: Millis = NEVER
         self.last_grant: JobId = NO_JOB
         self.asked: bytes | None = None
         self._conversation = conversation
@@ -139,6 +140,7 @@ class Fetching:
     def ask(self, rest: bytes, now: Millis) -> None:
         """Ask for a job of these queues; the answer is written, or waited for."""
         conversation = self._conversation
+        self.asked_at = now
         try:
             if rest != self.asked:
                 self._choose(rest)

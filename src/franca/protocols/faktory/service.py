@@ -116,9 +116,9 @@ class FaktoryService(Service):
             self._reap_at = now + REAP_MS
             self.registry.reap(now)
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         """The workers that have sent HELLO and still send BEAT."""
-        return self.registry.views(self.name)
+        return self.registry.views(self.name, self.broker.leases.by_holder(), now)
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Ask a worker to be `quiet` or to `stop`; it is told when it beats next."""

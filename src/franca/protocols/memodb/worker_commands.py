@@ -162,7 +162,7 @@ class ConnectionWorkers:
 
     def _want(self, worker: Worker, now: Millis) -> None:
         """A worker asks for its next job."""
-        worker.seen_at = now
+        worker.seen_at = worker.asked_at = now
         worker.doing = PARKED
         if worker.leaving:
             self._dismiss(worker, now)
