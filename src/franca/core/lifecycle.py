@@ -58,7 +58,6 @@ class Lifecycle(Part):
         self._succeeded = self.successors.by_job
         self._watched = shared.watches.by_job
         self._begins = shared.watches.begins
-        self._troubles = shared.troubles
         self._leases = leases
         self._dispatch = dispatch
 
@@ -299,8 +298,7 @@ class Lifecycle(Part):
 
     def _note_attempt(self, job: Job, outcome: Outcome, failure: Failure, now: Millis) -> None:
         size = note_attempt(job, outcome, failure, now, self._limits)
-        if failure is not NO_FAILURE and job.attempt_log:
-            self._troubles.append((job.queue, job.kind, job.attempt_log[-1]))
+        self._runs_over += (job.attempt_log or ())[-1:]
         if job.policy.durable:
             self._changelog.pending_bytes += size
 

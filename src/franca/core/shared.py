@@ -16,20 +16,21 @@ from franca.core.schedules import Schedules
 from franca.core.volatile import VolatileJobs
 from franca.core.watches import Watches
 
-TROUBLES_MAX = 10_000
-"""Runs that failed or were lost, until somebody has looked at them; the oldest go first."""
+RUNS_OVER_MAX = 10_000
+"""Runs that are remembered until somebody has looked at them; the oldest go first."""
 
 
 class Shared:
     """The records of the broker, which decide nothing; each keeps to itself how it is kept.
 
-    `events` is what sessions are still to be told, `troubles` the last runs that went wrong.
+    `events` is what sessions are still to be told, `runs_over` the last runs that did not end their
+    jobs.
     """
 
     def __init__(self, limits: Limits, totals: Totals) -> None:
         self.limits = limits
         self.totals = totals
-        self.troubles: deque[tuple[str, str, Attempt]] = deque(maxlen=TROUBLES_MAX)
+        self.runs_over: deque[Attempt] = deque(maxlen=RUNS_OVER_MAX)
         self.events: list[tuple[Session, Event]] = []
         self.index = Index(limits)
         self.changelog = Changelog(limits, totals, self.index.jobs)
@@ -47,6 +48,7 @@ class Part:
         self._limits = shared.limits
         self._totals = shared.totals
         self._events = shared.events
+        self._runs_over = shared.runs_over
         self._index = shared.index
         self._jobs = shared.index.jobs
         self._changelog = shared.changelog
