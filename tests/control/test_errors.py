@@ -153,7 +153,7 @@ def test_so_many_classes_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None
 def test_failures_before_the_start_are_known_of_jobs_that_are_still_there() -> None:
     node = FakeNode()
     failed(node, "a", "x")
-    node.broker.troubles.clear()
+    node.broker.runs_over.clear()
     node.observer.errors.since = node.now + 1
     node.now += 2 * HOUR_MS
     [found] = node.do("errors.list")["classes"]

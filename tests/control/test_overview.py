@@ -106,17 +106,17 @@ def test_a_worker_that_runs_nothing_while_its_jobs_wait_takes_no_jobs(
 ) -> None:
     workers = node.two.workers
 
-    def alive() -> Any:
-        anna, bert = workers()
-        anna.queues, anna.seen_at = ["a"], node.now
-        bert.queues, bert.seen_at = ["b"], node.now
+    def alive(now: int = 0) -> Any:
+        anna, bert = workers(now)
+        anna.queues, anna.seen_at, anna.fetched_at = ["a"], node.now, NOW
+        bert.queues, bert.seen_at, bert.fetched_at = ["a"], node.now, node.now
         return [anna, bert]
 
     monkeypatch.setattr(node.two, "workers", alive)
     node.submit("a")
-    pass_samples(node, 5)
+    pass_samples(node, 4)
     assert "stalled" not in notices(node)
-    pass_samples(node, 8)
+    pass_samples(node, 1)
     assert notices(node)["stalled"]["worker"] == "anna"
     states = {one["name"]: one["state"] for one in node.do("workers.find")["workers"]}
     assert states == {"anna": "stalled", "bert": "idle"}

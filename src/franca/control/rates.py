@@ -76,8 +76,8 @@ def _grown(before: int, now: int) -> int:
 class Rates:
     """The samples of the last hour. A sample is begun, given its lines one by one, and is there.
 
-    `number` counts samples. `_left_out` is whether there were more queues at the one before than are
-    looked at; `_times` has when each was begun, and the time before the first.
+    `number` counts samples. `_left_out` is whether there were more queues at the one before than
+    are looked at; `_times` has when each was begun.
     """
 
     def __init__(self) -> None:
