@@ -85,7 +85,7 @@ def test_it_is_remembered_and_counted_whose_worker_ran_a_job(protocol: str) -> N
     with patch.object(
         path.world.broker.lifecycle, "end", wraps=path.world.broker.lifecycle.end
     ) as end:
-        path.play(range(JOBS_A_TURN))
+        path.play()
     jobs = [call.args[0] for call in end.call_args_list]
     assert {(job.state, name_of(job.by)) for job in jobs} == {(State.DONE, protocol)}
     (queue,) = [queue for queue in path.world.broker.queues.values() if queue.done]

@@ -15,7 +15,7 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import Demand, Job, JobId, Millis
+from franca.core.model import NEVER, Demand, Job, JobId, Millis
 from franca.core.names import text_of
 from franca.protocols.conversation import Task, ask_for_nothing, give_back
 from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
