@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from franca.control.audit import AuditLog
 from franca.control.operations import answer, perform
 from franca.core.limits import Limits
 from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
@@ -55,6 +56,7 @@ class FakeNode(AnyWorld):
         super().__init__(Limits(**limits), now=NOW)
         self.two = TwoWorkers()
         self.stopping = False
+        self.audit = AuditLog(lambda: self.now)
         self.serve({"some": self.two})
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:

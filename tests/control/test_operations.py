@@ -52,7 +52,7 @@ def test_a_good_line_gets_its_result(node: FakeNode) -> None:
 def test_every_operation_has_a_docstring_and_is_named_after_its_noun() -> None:
     for name, operation in OPERATIONS.items():
         noun, _, verb = name.partition(".")
-        assert noun in ("server", "jobs", "queues", "workers")
+        assert noun in ("server", "jobs", "queues", "workers", "work", "audit")
         assert verb
         assert operation.run.__doc__
 

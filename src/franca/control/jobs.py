@@ -14,7 +14,7 @@ from functools import partial
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 from msgspec.structs import replace
 
 from franca.control.port import LARGE_BYTES, BadRequest, NodePort, pause_after
@@ -45,12 +45,16 @@ Page = Annotated[int, Meta(ge=1, le=1_000)]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
 
 
+def _no_arguments() -> Raw:
+    return Raw(b"[]")
+
+
 class Push(Struct, forbid_unknown_fields=True):
     """A new job. It runs at `at`, or `in_ms` from now, or at once."""
 
     queue: str
     type: str
-    args: Raw = Raw(b"[]")
+    args: Raw = field(default_factory=_no_arguments)
     name: str = ""
     at: Moment | None = None
     in_ms: Annotated[int, Meta(ge=0, le=LATEST_MS)] = 0
@@ -81,23 +85,31 @@ class Show(Struct, forbid_unknown_fields=True):
 
 async def push(node: NodePort, params: Push) -> View:
     """Make a job that a worker of any protocol can run; its id and name."""
+    return await submit(node, params)
+
+
+async def submit(
+    node: NodePort, params: Push, origin: str = ORIGIN, digest: int | None = None
+) -> View:
+    """The same, over another way. A `digest` stands for all that was said of the job."""
     body = await _arguments(params.args, node.engine.limits.nesting_max)
     _check_sizes(params, body, node.engine.limits)
     policy = Policy(max_failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
     name = params.name or secrets.token_hex(12)
-    new = NewJob(params.queue, params.type, body, policy, name, "json-args", ORIGIN)
-    new.digest, new.once = zlib.crc32(body), bool(params.name)
+    new = NewJob(params.queue, params.type, body, policy, name, "json-args", origin)
+    new.digest = zlib.crc32(body) if digest is None else digest
+    new.once = bool(params.name)
     if params.at is not None:
         new.run_at = max(0, _in_time(int(params.at.timestamp() * 1000)))
 
-    def submit(broker: Broker, now: Millis) -> View:
+    def take(broker: Broker, now: Millis) -> View:
         if params.in_ms:
             # By the clock that `run_at` is compared with: `now` does not follow it when it is set.
             new.run_at = _in_time(broker.wall(now) + params.in_ms)
         job = broker.submit(new, now)
         return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
 
-    return await node.ask(lambda engine, now: submit(engine.broker, now))
+    return await node.ask(lambda engine, now: take(engine.broker, now))
 
 
 def _in_time(run_at: Millis) -> Millis:
@@ -136,11 +148,11 @@ async def _check_nesting(body: bytes, most: int) -> None:
 
 
 def _check_sizes(params: Push, body: bytes, limits: Limits) -> None:
-    for field, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
-        if not text and field != "name":
-            raise BadRequest(f"a job needs a {field}")
+    for member, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
+        if not text and member != "name":
+            raise BadRequest(f"a job needs a {member}")
         if len(text.encode()) > limits.name_bytes_max:
-            raise TooMuch(f"the {field} is longer than {limits.name_bytes_max} bytes")
+            raise TooMuch(f"the {member} is longer than {limits.name_bytes_max} bytes")
     if len(body) > limits.body_bytes_max:
         raise TooMuch(f"the arguments are larger than {limits.body_bytes_max} bytes")
 

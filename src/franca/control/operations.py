@@ -17,7 +17,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from franca.control import jobs
+from franca.control import jobs, work
+from franca.control.audit import ABOUT_CHARS, Entry, is_recorded
+from franca.control.caller import OWNER, Caller
 from franca.control.job_actions import CANCEL, DELETE, KILL, RETRY, Choose, act_on_jobs
 from franca.control.jobs import Names
 from franca.control.port import BadRequest, NodePort, pause_after
@@ -64,6 +66,18 @@ class Workers(Struct, forbid_unknown_fields=True):
 
     workers: Names = []
     all: bool = False
+
+
+class Audit(Struct, forbid_unknown_fields=True):
+    """How many entries of the record."""
+
+    limit: jobs.Page = 100
+
+
+class AuditPage(Struct):
+    """Entries of the record, newest first."""
+
+    entries: list[Entry]
 
 
 # -- the server -------------------------------------------------------------------------------
@@ -180,6 +194,14 @@ def _ask_some(names: Sequence[str], what: str, engine: Engine, now: Millis) -> l
     return [name for name in names if not any(one.ask_worker(name, what) for one in services)]
 
 
+# -- what operators did -----------------------------------------------------------------------
+
+
+async def audit_list(node: NodePort, params: Audit) -> View:
+    """What operators did last, newest first."""
+    return {"entries": node.audit.newest(params.limit)}
+
+
 # -- the table --------------------------------------------------------------------------------
 
 
@@ -195,6 +217,10 @@ class Operation(Struct, frozen=True):
     """Whether its result may be large, so that one is to be made at a time."""
     carries: bool = False
     """Whether its parameters carry something of any size, which is not read."""
+    result: type[Struct] | None = None
+    """The type of its result, as far as it has one."""
+    role: str = ""
+    """The least role that may call it."""
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -215,15 +241,25 @@ OPERATIONS: dict[str, Operation] = {
     "workers.list": Operation(workers_list, Nothing, large=True),
     "workers.quiet": Operation(partial(ask_workers, "quiet"), Workers),
     "workers.stop": Operation(partial(ask_workers, "stop"), Workers),
+    "work.lease": Operation(work.lease, work.Lease, result=work.Leased),
+    "work.ack": Operation(work.ack, work.Ack, carries=True, result=work.Settled),
+    "work.fail": Operation(work.fail, work.Fail, result=work.Settled),
+    "work.heartbeat": Operation(work.heartbeat, work.Heartbeat, result=work.Settled),
+    "work.progress": Operation(work.progress, work.Report, result=work.Settled),
+    "audit.list": Operation(audit_list, Audit, result=AuditPage),
 }
 
 
 async def perform(
-    node: NodePort, name: str, params: Raw = NO_PARAMS, wait_turn: Wait | None = None
+    node: NodePort,
+    name: str,
+    params: Raw = NO_PARAMS,
+    wait_turn: Wait | None = None,
+    caller: Caller = OWNER,
 ) -> View:
     """Carry out one operation. `Refused`, `BadRequest` included, if it is not to be done.
 
-    `wait_turn` is awaited before one that is large.
+    `wait_turn` is awaited before one that is large. What changes something is recorded.
     """
     operation = OPERATIONS.get(name)
     if operation is None:
@@ -242,7 +278,19 @@ async def perform(
     await pause_after(size)
     if operation.large and wait_turn is not None:
         await wait_turn()
-    return await operation.run(node, typed)
+    if not is_recorded(name):
+        return await operation.run(node, typed)
+    about = (
+        bytes(memoryview(params)[: 4 * ABOUT_CHARS]).decode("utf-8", "replace") if size > 2 else ""
+    )
+    try:
+        result = await operation.run(node, typed)
+    except BaseException as error:
+        outcome = error.code if isinstance(error, Refused) else "failed"
+        node.audit.note(caller, name, about, outcome)
+        raise
+    node.audit.note(caller, name, about)
+    return result
 
 
 class Request(Struct, forbid_unknown_fields=True):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from franca.core.errors import Refused
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
+
+if TYPE_CHECKING:
+    from franca.control.audit import AuditLog
 
 T = TypeVar("T")
 
@@ -27,6 +30,7 @@ class NodePort(Protocol):
     """A running server, as operations see it."""
 
     engine: Engine
+    audit: AuditLog
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         """Run `act` between two turns; its result comes when what it changed is durable."""

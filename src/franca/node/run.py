@@ -14,10 +14,12 @@ from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
 from traceback import walk_tb
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from franca import __version__
+from franca.control.audit import AuditLog
 from franca.control.path import written
 from franca.control.server import ControlServer
 from franca.core.broker import Broker
@@ -34,16 +36,28 @@ from franca.node.node import Node
 from franca.node.operators import Operators
 from franca.node.process import keep_large_buffers, raise_file_limit, within_file_limit
 from franca.node.services import build_services
-from franca.node.settings import ConfigError, Settings, check_binds, open_binds, secrets_of
+from franca.node.settings import (
+    ConfigError,
+    Secret,
+    Settings,
+    check_binds,
+    faktory_password,
+    open_binds,
+    secrets_of,
+)
 from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
+from franca.web.settings import NAME as WEB
+
+if TYPE_CHECKING:
+    from franca.web.server import WebServer
 
 WATCH_EVERY_S = 1.0
 NO_LIMIT = 1 << 60
 GC_THRESHOLDS = 20_000, 20, 50
 OF_SOCKETS = ("franca.node.connection", "franca.node.sockets", "franca.node.accept",
-              "franca.control.server")  # fmt: skip
+              "franca.control.server", "franca.web.listener", "franca.web.connection")  # fmt: skip
 """Modules whose errors of the system are about one peer."""
 
 WHY_NOT_STARTED: dict[type[Exception], tuple[str, int]] = {
@@ -101,6 +115,7 @@ class Server(Operators):
 
     engine: Engine
     listeners: Listeners
+    audit: AuditLog
 
     def __init__(self, settings: Settings, announce: Announce | None = None) -> None:
         self.settings = settings
@@ -140,14 +155,27 @@ class Server(Operators):
         self.store = store
         boot = secrets.token_hex(4)
         self.node = Node(self.engine, store, self._clock, boot=boot, on_failure=self._failed)
-        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
-        self.listeners = Listeners(self.node, self.settings)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._on_loop_error)
+        run_apart = partial(loop.run_in_executor, None)
+        self.audit = AuditLog(lambda: broker.wall(self._clock.now()), str(data.path), run_apart)
+        web = self._web()
+        self.listeners = Listeners(self.node, self.settings, web)
         # What is alive now stays alive: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         # What jobs and messages are made of is in no cycles: by itself it would look ten times as
         # often, at things that are about to go anyway.
         gc.set_threshold(*GC_THRESHOLDS)
+        await self._run(data, room, web)
+        if self._failure is not None:
+            return _report(self._failure, data)
+        log.event("info", "stopped", "stopped")
+        return exits.OK
+
+    async def _run(self, data: DataDir, room: RoomWatch, web: WebServer | None) -> None:
+        """Listen, wait for the end, and let go of everything."""
+        services = self.engine.services
         on_error = partial(log.failure, "operation-failed", "an operation failed")
         control = ControlServer(self, str(data.path), on_error=on_error)
         files = FileWatches(service for service in services.values() if service.file)
@@ -155,28 +183,48 @@ class Server(Operators):
         watch.add_done_callback(self._on_task_done)
         try:
             files.read()
-            await self.listeners.open(services)
+            await self.listeners.open([*services, WEB] if web else services)
             await control.open()
             self._catch_signals()
             log.event("info", "ready", f"franca {__version__} is ready", pid=os.getpid())
             if self._announce is not None:
                 self._announce(self.listeners.addresses)
             await self._stop_asked.wait()
+            if web is not None:
+                web.drain()
             if self._failure is None:
                 await self._leave()
         finally:
             watch.cancel()
             await control.close()
             self.listeners.close()
+            if web is not None:
+                await web.close()
             self.node.close()
             # Other threads must be done before the directory is anybody else's.
-            store.end_reading()
+            self.store.end_reading()
+            self.audit.write()
             if self._failure is None:
-                store.close()
-        if self._failure is not None:
-            return _report(self._failure, data)
-        log.event("info", "stopped", "stopped")
-        return exits.OK
+                self.store.close()
+
+    def _web(self) -> WebServer | None:
+        """The web side, if it listens anywhere. Its code is loaded only then."""
+        addresses = self.settings.listeners.get(WEB, ())
+        if not addresses:
+            return None
+        from franca.web.server import WebServer
+        from franca.web.settings import build
+
+        chosen = dict(self.settings.protocols[WEB])
+        chosen |= {key: v.reveal() for key, v in chosen.items() if isinstance(v, Secret)}
+        return WebServer(
+            self,
+            build(chosen),
+            clock=self._clock.now,
+            on_error=partial(log.failure, "request-failed", "a request failed"),
+            other_passwords=[faktory_password(self.settings)],
+            names=[address.host for address in addresses],
+        )
 
     # -- from ready to the end -----------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class Ended(msgspec.Struct, array_like=True, gc=False):
     attempt_log: list[Attempt] | None
     body: bytes
     result: bytes
+    digest: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -67,6 +68,7 @@ def encode(jobs: Iterable[Job]) -> bytes:
                 job.attempt_log,
                 job.body[:body],
                 job.result[:result],
+                job.digest,
             )
             for job in jobs
         ]

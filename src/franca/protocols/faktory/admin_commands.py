@@ -106,9 +106,7 @@ def info(service: FaktoryService, stamp: str) -> Steps[Sequence[bytes]]:
         total_queues += len(ready)
         yield
     rest = {**_counts(service, sets), "total_enqueued": total_ready, "total_queues": total_queues}
-    server = {
-        "description": "Faktory",
-        "faktory_version": service.settings.version,
+    server = _named(service) | {
         "uptime": service.server.uptime_s(),
         "connections": service.server.connections(),
         "command_count": service.commands,
@@ -119,6 +117,16 @@ def info(service: FaktoryService, stamp: str) -> Steps[Sequence[bytes]]:
     whole = (b"$%d\r\n" % size, *pieces, b"\r\n")
     # A client may take one read for one reply, so a short one is one piece.
     return (b"".join(whole),) if size < LONG_BYTES else whole
+
+
+def health(service: FaktoryService, stamp: str) -> bytes:
+    """What the original answers at `/health`, to whoever asks."""
+    counted = {"connections": service.server.connections(), "command_count": service.commands}
+    return _encode({"now": stamp, "server": _named(service) | counted})
+
+
+def _named(service: FaktoryService) -> dict[str, object]:
+    return {"description": "Faktory", "faktory_version": service.settings.version}
 
 
 def _counts(service: FaktoryService, sets: dict[str, int]) -> dict[str, object]:
