@@ -1,6 +1,7 @@
 """The web side over a server for operations, called in process: no sockets, a clock by hand."""
 
 import asyncio
+import hashlib
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
@@ -25,8 +26,6 @@ def bearer(role: str) -> dict[str, str]:
 
 
 def token_hashes() -> tuple[TokenHash, ...]:
-    import hashlib
-
     return tuple(
         TokenHash(f"{role}-1", role, hashlib.sha256(token.encode()).hexdigest())
         for role, token in TOKENS.items()
@@ -143,7 +142,7 @@ class Site:
             "client": (client, 1234), "server": ("127.0.0.1", 7420), "state": {},
         }  # fmt: skip
         call = Call(scope, pieces if pieces is not None else [content])
-        return call, self.web.app(scope, call.receive, call.send)  # type: ignore[arg-type]
+        return call, self.web.app(scope, call.receive, call.send)
 
     def call(
         self,

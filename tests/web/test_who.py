@@ -31,9 +31,9 @@ def test_every_way_in_is_open_to_those_who_may_and_to_nobody_else(guarded: Site)
             continue
         path = entry.path
         for name, value in NAMED.items():
-            path = path.replace("{%s}" % name, value)
+            path = path.replace(f"{{{name}}}", value)
         for role in (None, *ROLES):
-            body = {} if entry.method in ("POST", "PUT") else None
+            body: object = {} if entry.method in ("POST", "PUT") else None
             answer = guarded.call(entry.method, path, body, bearer(role) if role else None)
             allowed = entry.role == PUBLIC or (role is not None and may(role, entry.role))
             refused = answer.status == (401 if role is None else 403)
@@ -120,11 +120,12 @@ def test_a_right_password_is_hashed_slowly_once(
 ) -> None:
     hashed: list[bytes] = []
     real = auth.Authentication._slow_hash
-    monkeypatch.setattr(
-        auth.Authentication,
-        "_slow_hash",
-        lambda self, word: hashed.append(word) or real(self, word),
-    )
+
+    def slow_hash(self: auth.Authentication, word: bytes) -> bytes:
+        hashed.append(word)
+        return real(self, word)
+
+    monkeypatch.setattr(auth.Authentication, "_slow_hash", slow_hash)
     for _ in range(5):
         assert guarded.api("GET", "jobs", None, basic("the-password")).status == 200
     assert hashed == [b"the-password", b"the-password"]  # the stored one, and the one that came
@@ -303,5 +304,5 @@ def test_what_only_seems_to_be_an_address_is_a_name(text: str) -> None:
 def test_a_request_that_has_nothing_to_do_with_us_is_not_answered(site: Site) -> None:
     call, _ = site.begin("GET", "/livez")
     call.scope["type"] = "websocket"
-    site.run(site.web.app(call.scope, call.receive, call.send))  # type: ignore[arg-type]
+    site.run(site.web.app(call.scope, call.receive, call.send))
     assert not call.status

@@ -36,7 +36,8 @@ class Listeners:
         self._settings = settings
         self._acceptor = Acceptor(node)
         self._web = web
-        self._listeners: list[Listener | HttpListener] = []
+        self._listeners: list[Listener] = []
+        self._http: list[HttpListener] = []
         self._paths: dict[str, int] = {}
         self._tls: ssl.SSLContext | None = None
 
@@ -88,17 +89,14 @@ class Listeners:
         if address.path:
             self._paths[address.path] = os.stat(address.path).st_ino
         for listening in sockets:
-            self._listeners.append(self._listener(listening, name, address, tls))
+            if self._web is not None and name == web.NAME:
+                self._http.append(self._web.listen(listening, tls))
+            else:
+                one = Listener(self._acceptor, listening, name, str(address), tls)
+                self._listeners.append(one)
         shown = _shown(address, sockets[0])
         self.addresses.append((name, shown))
         log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
-
-    def _listener(
-        self, listening: socket.socket, name: str, address: Address, tls: ssl.SSLContext | None
-    ) -> Listener | HttpListener:
-        if name == web.NAME and self._web is not None:
-            return self._web.listen(listening, tls)
-        return Listener(self._acceptor, listening, name, str(address), tls)
 
     def _fresh_context(self) -> ssl.SSLContext:
         """What the files say now."""
@@ -135,14 +133,17 @@ class Listeners:
         except ConfigError as error:
             log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
             return
-        for listener in self._listeners:
+        for listener in self._all():
             if listener.tls is not None:
                 listener.tls = self._tls
         log.event("info", "tls-reloaded", "certificates read again")
 
+    def _all(self) -> list[Listener | HttpListener]:
+        return [*self._listeners, *self._http]
+
     def close(self) -> None:
         """Accept no more connections; those that are there stay."""
-        for listener in self._listeners:
+        for listener in self._all():
             listener.close()
         for path, inode in self._paths.items():
             remove_socket(path, inode)
