@@ -78,6 +78,9 @@ class HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         """An answer was written; what the peer does not take of it is not kept for ever."""
         super().on_response_complete()
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self.conn.trailing_data[0] and self._request_timer is None:
+            self._await_request()  # the next request has begun
         self._untaken = self.transport.get_write_buffer_size()
         if self._untaken and not self.transport.is_closing():
             self.loop.call_later(UNTAKEN_S, self._check_taken)

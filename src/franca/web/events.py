@@ -103,15 +103,14 @@ class Events:
                 boot, _, digits = after.partition(".")
                 known = boot == self._boot and digits.isascii() and digits.isdigit()
                 place = int(digits[:18]) if known else -1
-                if not known or place > self._last or place < self._oldest() - 1:
-                    yield self._gap()
-                    place = self._last
+                if not known or place > self._last:
+                    place = -1
             ends_at = asyncio.get_running_loop().time() + STREAM_S
             while not self._stopping and asyncio.get_running_loop().time() < ends_at:
                 news = self._news
                 if place < self._oldest() - 1:
-                    yield self._gap()
-                    place = self._last
+                    place = self._oldest() - 1
+                    yield self._gap(place)
                 for number, event, data in list(self._ring):
                     if number > place:
                         place = number
@@ -128,8 +127,8 @@ class Events:
     def _oldest(self) -> int:
         return self._ring[0][0] if self._ring else self._last + 1
 
-    def _gap(self) -> bytes:
-        return b"id: %b.%d\nevent: gap\ndata: {}\n\n" % (self._boot.encode(), self._last)
+    def _gap(self, place: int) -> bytes:
+        return b"id: %b.%d\nevent: gap\ndata: {}\n\n" % (self._boot.encode(), place)
 
     def _written(self, number: int, event: str, data: object, role: str) -> bytes:
         if role == VIEWER and self._redaction.is_on:

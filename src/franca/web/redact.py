@@ -15,9 +15,10 @@ from typing import Final
 
 HIDDEN: Final = "[redacted]"
 _NAMED: Final = re.compile(
-    r"""(?:(?P<quote>\\*["'])(?P<quoted>[^"']{1,128}?)\\*["']|(?<![\w.\-])(?P<bare>[\w.\-]{1,128}))"""
-    r"""\s{0,8}[:=]\s{0,8}"""
+    r"""(?:(?<!\\)(?P<quote>\\{0,64}["'])(?P<quoted>[^"']{1,128}?)\\{0,64}["']"""
+    r"""|(?<![\w.\-])(?P<bare>[\w.\-]{1,128}))\s{0,8}[:=]\s{0,8}"""
 )
+"""A name, and what stands between it and its value. Bounded everywhere: no text takes long."""
 _OPEN: Final = {"{": "}", "[": "]"}
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
