@@ -271,3 +271,29 @@ def test_where_it_does_not_listen_nothing_of_it_is_loaded() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_what_peers_of_protocols_do_as_operators_is_recorded(tmp_path: Path) -> None:
+    with Server(tmp_path / "data", speaks=("web", "gearman")) as server:
+        for port, said, answer in (
+            (
+                server.port,
+                b'HELLO {"v":2}\r\nFLUSH\r\nQUEUE PAUSE mail\r\nQUEUE LATENCY mail\r\n',
+                b'"mail":',
+            ),
+            (server.ports["gearman"], b"status\nmaxqueue resize 7\n", b".\nOK"),
+        ):
+            with socket.create_connection((HOST, port), timeout=20) as peer:
+                peer.sendall(said)
+                heard = b""
+                while answer not in heard.replace(b"\r", b""):
+                    heard += peer.recv(1_000)
+        entries = call(server, "GET", "/api/v1/audit")[1]["entries"]
+        assert [(one["over"], one["operation"], one["about"]) for one in entries] == [
+            ("gearman", "maxqueue", "resize 7"),
+            ("faktory", "QUEUE PAUSE", "mail"),
+            ("faktory", "FLUSH", ""),
+        ]
+        assert all(one["who"].startswith("127.0.0.1:") for one in entries)
+        server.restart()
+        assert len(call(server, "GET", "/api/v1/audit")[1]["entries"]) == 3

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from franca import __version__
 from franca.control.audit import AuditLog
+from franca.control.caller import OPERATOR, Caller
 from franca.control.path import written
 from franca.control.server import ControlServer
 from franca.core.broker import Broker
@@ -45,6 +46,7 @@ from franca.node.settings import (
     open_binds,
     secrets_of,
 )
+from franca.protocols.conversation import Notice
 from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
@@ -159,6 +161,7 @@ class Server(Operators):
         loop.set_exception_handler(self._on_loop_error)
         run_apart = partial(loop.run_in_executor, None)
         self.audit = AuditLog(lambda: broker.wall(self._clock.now()), str(data.path), run_apart)
+        self.node.notices.record = self._record
         web = self._web()
         self.listeners = Listeners(self.node, self.settings, web)
         # What is alive now stays alive: the collector need not look at it again and again.
@@ -206,6 +209,13 @@ class Server(Operators):
             self.audit.write()
             if self._failure is None:
                 self.store.close()
+
+    def _record(self, notice: Notice) -> None:
+        """A peer of a protocol did what operators do."""
+        link = notice.link
+        # Whoever may send a command of a protocol may do all that it has commands for.
+        peer = Caller(link.peer.address, OPERATOR, link.protocol)
+        self.audit.note(peer, notice.action, notice.reason)
 
     def _web(self) -> WebServer | None:
         """The web side, if it listens anywhere. Its code is loaded only then."""

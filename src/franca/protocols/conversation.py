@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
 
+ABOUT_CHARS = 200
+"""What is recorded of what an operator's command was about."""
 SHARE_MESSAGES = 64
 """Messages of a turn's share, where no setting is at hand."""
 WHOLE_SHARE = 1 << 30
@@ -55,12 +57,14 @@ class Peer(Struct, frozen=True):
 class Notice(Struct):
     """Something about a peer that an operator should know; the node logs it, not too often.
 
-    `error` is set where a conversation raised what it should not have.
+    `error` is set where a conversation raised what it should not have. With an `action`, the peer
+    did what operators do, and `reason` says to what.
     """
 
     link: Link
     reason: str
     error: Exception | None = None
+    action: str = ""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -165,6 +169,11 @@ class Link:
         """Have an operator told what this peer did, such as sending more than is taken."""
         if len(self.notices) < NOTICES_MAX:
             self.notices.append(Notice(self, reason))
+
+    def did(self, action: str, about: str = "") -> None:
+        """Have it recorded that this peer did what operators do, by the protocol's word for it."""
+        if len(self.notices) < NOTICES_MAX:
+            self.notices.append(Notice(self, about[:ABOUT_CHARS], action=action))
 
     def close(self, reason: str = "") -> None:
         """Hang up once everything written so far has been sent; `reason` is for the log."""

@@ -18,7 +18,7 @@ ADDRESSES: Final = ("127.0.0.1:7420",)
 HELP: Final = (
     f"Where the dashboard and REST are (default {' '.join(ADDRESSES)}), or off. May be repeated."
 )
-REMEDY: Final = "set a password or tokens (web.password_file, web.tokens_file) and a certificate"
+REMEDY: Final = "add a password or tokens (web.password_file, web.tokens_file) and a certificate"
 REDACTED_KEYS: Final = (
     "*password*", "*passwd*", "*secret*", "*token*", "*api_key*", "*apikey*", "*authorization*",
     "*credential*", "*private_key*",
