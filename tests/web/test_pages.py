@@ -207,6 +207,19 @@ def test_a_viewer_sees_no_secret_in_lists_jobs_errors_results_and_events(guarded
     assert guarded.api("GET", "jobs/n-1", None, bearer("operator")).body.decode().count(SECRET) >= 3
 
 
+@pytest.mark.parametrize(
+    ("query", "allowed"),
+    [
+        ("", True), ("queue:mail,default -type:Send* age>1h tries>3 via:gearman", True), ('name:"a b" id:7', True),
+        ("error:Timeout", True), ("error:*hunter*", False), ("arg:hunter", False), ("queue:mail arg:x", False),
+        ("-arg:x", False), ("hunter2", False), ('"free text"', False), ("ARG:x", False), ("queue:a hunter*", False),
+    ],
+)  # fmt: skip
+def test_a_viewer_does_not_find_out_what_is_hidden_by_searching(query: str, allowed: bool) -> None:
+    assert Redaction(REDACTED_KEYS).may_search(query) is allowed
+    assert Redaction(()).may_search(query)
+
+
 def test_bytes_that_are_no_text_are_not_shown_to_a_viewer() -> None:
     shown = Redaction(REDACTED_KEYS).shown({"body": {"base64": "c2VjcmV0", "bytes": 6}})
     assert shown == {"body": {"base64": HIDDEN, "bytes": 6}}

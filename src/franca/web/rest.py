@@ -72,6 +72,11 @@ class Rest:
         filled = filling(route, asked.path)
         if route.is_read:
             query = _query(asked.request.query_params, operation.params, filled)
+            if asked.caller.role == VIEWER and not self.redaction.may_search(
+                asked.request.query_params.get("q", "")
+            ):
+                text = "a viewer does not search in arguments, nor for parts of errors"
+                raise Declined(403, "forbidden", text)
             return Raw(msgspec.json.encode(_together(query, filled)))
         if asked.request.url.query:
             raise BadRequest("parameters stand in the body here, not behind a question mark")
