@@ -9,6 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from franca.control import found
+from franca.control.audit import AuditLog
 from franca.control.observer import Observer
 from franca.control.operations import answer, perform
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
@@ -68,6 +69,7 @@ class FakeNode(AnyWorld):
         super().__init__(Limits(**limits), now=NOW)
         self.two = TwoWorkers()
         self.stopping = False
+        self.audit = AuditLog(lambda: self.now)
         self.observer = Observer(NOW)
         self.noted: list[tuple[Millis, Tallies]] = []
         self.serve({"some": self.two})

@@ -39,6 +39,7 @@ PARAMS: dict[str, Any] = {
     "schedules.delete": {"id": "nightly"},
     "store.import": {"lines": []},
     "queues.list": {"recent": True},
+    "work.lease": {"queues": ["a"]},
 }
 FAILS = ("server.backup",)
 
@@ -67,10 +68,17 @@ def full_node() -> FakeNode:
     return node
 
 
+def params_of(name: str, node: FakeNode) -> Any:
+    if name.startswith("work.") and name not in PARAMS:
+        leased = node.do("work.lease", queues=["a"])
+        return {"job": leased["job"]["id"], "token": leased["token"]}
+    return PARAMS.get(name, {})
+
+
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name not in FAILS])
 def test_its_result_is_what_it_says_it_is(name: str) -> None:
     node = full_node()
-    params = Raw(msgspec.json.encode(PARAMS.get(name, {})))
+    params = Raw(msgspec.json.encode(params_of(name, node)))
     result = msgspec.json.encode(asyncio.run(perform(node, name, params)))
     msgspec.json.decode(result, type=OPERATIONS[name].result, strict=True)
     assert b"into" not in result

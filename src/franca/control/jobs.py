@@ -45,6 +45,8 @@ Page = Annotated[int, Meta(ge=1, le=1_000)]
 Retries = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 LeaseMs = Annotated[int, Meta(ge=1_000, le=86_400_000)]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
+Via = Literal["control", "rest"]
+"""The ways over which operations submit jobs."""
 
 
 def no_arguments() -> Raw:
@@ -64,7 +66,7 @@ class Push(Struct, forbid_unknown_fields=True):
     retry: Retries = 25
     lease_ms: LeaseMs = LEASE_MS
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
-    via: Literal["control", "rest"] = ORIGIN
+    via: Via = ORIGIN
 
 
 class Find(Struct, forbid_unknown_fields=True):
@@ -90,9 +92,16 @@ class Show(Struct, forbid_unknown_fields=True):
 
 async def push(node: NodePort, params: Push) -> View:
     """Make a job that a worker of any protocol can run; its id and name."""
-    new = await new_job_of(params, node.engine.limits)
-    job = await node.ask(lambda engine, now: submit(engine.broker, params, new, now))
+    job = await take_in(node, params)
     return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
+
+
+async def take_in(node: NodePort, params: Push, digest: int | None = None) -> Job:
+    """The new job. A `digest` stands for all that was said of it, else one of its arguments."""
+    new = await new_job_of(params, node.engine.limits)
+    if digest is not None:
+        new.digest = digest
+    return await node.ask(lambda engine, now: submit(engine.broker, params, new, now))
 
 
 async def new_job_of(params: Push, limits: Limits) -> NewJob:

@@ -55,6 +55,7 @@ class Summed(Struct):
     oldest_queue: str | None = None
     worst: list[str] = []
     """Queues whose next job has been ready for longest, and paused ones."""
+    paused: frozenset[str] = frozenset()
 
 
 class Kept(Generic[T]):
@@ -155,6 +156,7 @@ class Observer:
         broker = node.engine.broker
         counts = shapes.Counts()
         aged: list[tuple[int, str]] = []
+        paused: list[str] = []
         queues = listed_queues(broker)
         for start in range(0, len(queues), QUEUES_AT_ONCE):
             now = node.clock_ms()
@@ -164,6 +166,8 @@ class Observer:
                 counts.scheduled += queue.scheduled
                 counts.retrying += queue.retrying
                 counts.dead += queue.dead
+                if queue.paused:
+                    paused.append(queue.name)
                 first = queue.first()
                 if first is not None:
                     aged.append((max(0, now - first.ready_at), queue.name))
@@ -172,7 +176,8 @@ class Observer:
             await asyncio.sleep(0)
         past = await node.past()
         counts.done, counts.cancelled = past.done, past.cancelled
-        found = Summed(counts, worst=[name for _, name in aged])
+        worst = [name for _, name in aged]
+        found = Summed(counts, worst=worst, paused=frozenset(paused))
         if aged:
             found.oldest_ms, found.oldest_queue = aged[0]
         return found

@@ -1,4 +1,4 @@
-"""Every operation there is, by name. The control socket carries them, and REST will.
+"""Every operation there is, by name. The control socket carries them, and REST.
 
 An operation is a typed function over the server's port. Its parameters come as JSON and are
 checked before anything is done; its result is plain values. A refusal has changed nothing.
@@ -10,12 +10,13 @@ import asyncio
 import difflib
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from franca.control import (
+    audit,
     bulk,
     importing,
     job_search,
@@ -27,8 +28,10 @@ from franca.control import (
     shapes,
     submit,
     tallies,
+    work,
     workers,
 )  # fmt: skip
+from franca.control.caller import ADMIN, OPERATOR, OWNER, VIEWER, Caller, Role
 from franca.control.job_actions import CANCEL, DELETE, KILL, RETRY, Action, Choose, act_on_jobs
 from franca.control.port import BadRequest, NodePort, pause_after
 from franca.control.views import View
@@ -84,8 +87,6 @@ async def server_backup(node: NodePort, params: Backup) -> View:
 
 Wait = Callable[[], Awaitable[None]]
 Run = Callable[[NodePort, Any], Awaitable[object]]
-Role = Literal["viewer", "operator", "admin"]
-"""Who may call it: each of them also what those before it may."""
 AnyView = dict[str, Any]
 """A result whose members scripts have long known."""
 
@@ -105,6 +106,13 @@ class Operation(Struct, frozen=True):
     """Whether its result may be large, so that one is to be made at a time."""
     carries: bool = False
     """Whether its parameters carry something of any size, which is not read."""
+    often: bool = False
+    """Whether it changes no more than a job, again and again, so that it is not recorded."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the record of what operators did has it."""
+        return self.role != VIEWER and not self.often
 
 
 def _of_role(role: Role) -> Callable[..., Operation]:
@@ -112,33 +120,33 @@ def _of_role(role: Role) -> Callable[..., Operation]:
 
     def make(
         run: Run, params: type[Struct], result: Any, summary: str,
-        *, large: bool = False, carries: bool = False,
+        *, large: bool = False, carries: bool = False, often: bool = False,
     ) -> Operation:  # fmt: skip
-        return Operation(run, params, result, role, summary, large, carries)
+        return Operation(run, params, result, role, summary, large, carries, often)
 
     return make
 
 
-_view, _change, _admin = _of_role("viewer"), _of_role("operator"), _of_role("admin")
+_view, _change, _admin = _of_role(VIEWER), _of_role(OPERATOR), _of_role(ADMIN)
 
 
 def _on_jobs(action: Action, summary: str) -> Operation:
-    return Operation(partial(act_on_jobs, action), Choose, AnyView, "operator", summary)
+    return Operation(partial(act_on_jobs, action), Choose, AnyView, OPERATOR, summary)
 
 
 def _on_queues(act: queues.ActOnQueues, summary: str) -> Operation:
     run = partial(queues.on_queues, act)
-    return Operation(run, queues.Queues, AnyView, "operator", summary)
+    return Operation(run, queues.Queues, AnyView, OPERATOR, summary)
 
 
 def _on_workers(what: str, summary: str) -> Operation:
     run = partial(workers.ask_workers, what)
-    return Operation(run, workers.Workers, AnyView, "operator", summary)
+    return Operation(run, workers.Workers, AnyView, OPERATOR, summary)
 
 
 def _turn(act: Callable[[Engine, str, Millis], None], summary: str) -> Operation:
     run = partial(schedules.turn, act)
-    return Operation(run, schedules.Which, shapes.Schedule, "operator", summary)
+    return Operation(run, schedules.Which, shapes.Schedule, OPERATOR, summary)
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -158,10 +166,12 @@ OPERATIONS: dict[str, Operation] = {
         importing.import_, importing.Import, importing.Imported, "Make exported jobs anew",
         carries=True,
     ),
-    "jobs.push": _change(jobs.push, jobs.Push, AnyView, "Submit a job", carries=True),
+    "jobs.push": _change(
+        jobs.push, jobs.Push, AnyView, "Submit a job", carries=True, often=True
+    ),
     "jobs.submit": _change(
         submit.submit_many, submit.SubmitMany, shapes.SubmittedMany, "Submit many jobs",
-        carries=True,
+        carries=True, often=True,
     ),
     "jobs.find": _view(jobs.find, jobs.Find, AnyView, "Jobs in order of their ids", large=True),
     "jobs.search": _view(
@@ -229,15 +239,33 @@ OPERATIONS: dict[str, Operation] = {
         overview.errors, Nothing, shapes.ErrorList, "Dead and retrying jobs by their error",
         large=True,
     ),
+    "work.lease": _change(work.lease, work.Lease, work.Leased, "Take a job to run", often=True),
+    "work.ack": _change(
+        work.ack, work.Ack, work.Settled, "Say that a job is done", carries=True, often=True
+    ),
+    "work.fail": _change(work.fail, work.Fail, work.Settled, "Say that a run failed", often=True),
+    "work.heartbeat": _change(
+        work.heartbeat, work.Heartbeat, work.Settled, "Hold a job for longer", often=True
+    ),
+    "work.progress": _change(
+        work.progress, work.Report, work.Settled, "Say how far a run has come", often=True
+    ),
+    "audit.list": _admin(
+        audit.list_entries, audit.Audit, audit.AuditPage, "What operators did last", often=True
+    ),
 }  # fmt: skip
 
 
 async def perform(
-    node: NodePort, name: str, params: Raw = NO_PARAMS, wait_turn: Wait | None = None
+    node: NodePort,
+    name: str,
+    params: Raw = NO_PARAMS,
+    wait_turn: Wait | None = None,
+    caller: Caller = OWNER,
 ) -> object:
     """Carry out one operation. `Refused`, `BadRequest` included, if it is not to be done.
 
-    `wait_turn` is awaited before one that is large.
+    `wait_turn` is awaited before one that is large. What changes something is recorded.
     """
     operation = OPERATIONS.get(name)
     if operation is None:
@@ -256,7 +284,10 @@ async def perform(
     await pause_after(size)
     if operation.large and wait_turn is not None:
         await wait_turn()
-    return await operation.run(node, typed)
+    if not operation.is_recorded:
+        return await operation.run(node, typed)
+    with node.audit.recording(caller, name, params):
+        return await operation.run(node, typed)
 
 
 class Request(Struct, forbid_unknown_fields=True):

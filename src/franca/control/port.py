@@ -12,6 +12,7 @@ from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 
 if TYPE_CHECKING:
+    from franca.control.audit import AuditLog
     from franca.control.observer import Observer
 
 T = TypeVar("T")
@@ -31,6 +32,7 @@ class NodePort(Protocol):
     """A running server, as operations see it."""
 
     engine: Engine
+    audit: AuditLog
     observer: Observer
 
     def clock_ms(self) -> Millis:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from franca.control import shapes
-from franca.control.jobs import Push, new_job_of, submit
+from franca.control.jobs import Push, Via, new_job_of, submit
 from franca.control.port import BadRequest, NodePort, pause_after
 from franca.control.states import public_state
 from franca.core.errors import Refused
@@ -24,9 +24,10 @@ AT_ONCE = 200
 
 
 class SubmitMany(Struct, forbid_unknown_fields=True):
-    """New jobs, each as `jobs.push` takes it."""
+    """New jobs, each as `jobs.push` takes it. They came over `via`, or each over its own."""
 
     jobs: Annotated[list[Raw], Meta(max_length=JOBS_MAX)]
+    via: Via | None = None
 
 
 async def submit_many(node: NodePort, params: SubmitMany) -> shapes.SubmittedMany:
@@ -37,6 +38,7 @@ async def submit_many(node: NodePort, params: SubmitMany) -> shapes.SubmittedMan
         for raw in params.jobs[start : start + AT_ONCE]:
             try:
                 push = _read(raw)
+                push.via = params.via or push.via
                 some.append((push, await new_job_of(push, node.engine.limits)))
             except Refused as error:
                 some.append(error.text)

@@ -105,6 +105,13 @@ class Service(ABC):
         """Ask a worker to be `quiet` or to `stop`; False if it is not one of this protocol's."""
         return False
 
+    def over_http(self, path: str, now: Millis) -> Sequence[bytes] | None:
+        """What the original server answers over HTTP at this path, for monitors, in pieces.
+
+        None if that is nothing. If there are no pieces, they come when it is asked again next turn.
+        """
+        return None
+
     def drain(self) -> None:
         """SIGUSR1: take no new jobs any more, where the protocol has a word for it."""
 

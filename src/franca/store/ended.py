@@ -37,6 +37,7 @@ class Ended(msgspec.Struct, array_like=True, gc=False):
     body: bytes
     result: bytes
     by: int = 0
+    digest: int = 0
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -69,6 +70,7 @@ def encode(jobs: Iterable[Job]) -> bytes:
                 job.body[:body],
                 job.result[:result],
                 job.by,
+                job.digest,
             )
             for job in jobs
         ]

@@ -21,8 +21,9 @@ from franca.protocols.beanstalkd import (
 )
 from franca.protocols.beanstalkd.messages import Malformed
 from franca.protocols.beanstalkd.wire import NOT_FOUND, OUT_OF_MEMORY, CommandReader
-from franca.protocols.conversation import Conversation, Link, give_back_undelivered
+from franca.protocols.conversation import Conversation, Link
 from franca.protocols.numbers import BEANSTALKD
+from franca.protocols.undelivered import give_back_undelivered
 
 if TYPE_CHECKING:
     from franca.protocols.beanstalkd.service import BeanstalkdService

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, State
-from franca.protocols.conversation import give_back
 from franca.protocols.eventmq.jobs import known_as, may_kill_worker, request_of
 from franca.protocols.eventmq.texts import USUAL_WEIGHT, Weighted
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation

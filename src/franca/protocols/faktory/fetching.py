@@ -17,10 +17,11 @@ from franca.core.errors import Refused
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Job, JobId, Millis
 from franca.core.names import text_of
-from franca.protocols.conversation import Task, ask_for_nothing, give_back
+from franca.protocols.conversation import Task, ask_for_nothing
 from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
 from franca.protocols.faktory.wire import NULL
 from franca.protocols.faktory.workers import WorkerState
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation

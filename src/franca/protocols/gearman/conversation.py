@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Outcome, Session, State
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task, give_back
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task
 from franca.protocols.gearman import admin_commands, client_commands, wire, worker_commands
 from franca.protocols.gearman.client_commands import Submission, at_epoch, at_match, reduced
 from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, said_of
 from franca.protocols.gearman.wire import ErrorReply, Packet, error
 from franca.protocols.gearman.worker_commands import DATA, EXCEPTION, STATUS, WARNING
 from franca.protocols.numbers import GEARMAN
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService

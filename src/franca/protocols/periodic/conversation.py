@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Millis, OnHangUp, Session
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, give_back_undelivered
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
 from franca.protocols.numbers import PERIODIC
 from franca.protocols.periodic import admin_commands, client_commands, messages, worker_commands
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
@@ -25,6 +25,7 @@ from franca.protocols.periodic.messages import NO_WORKER, SUCCESS, UNKNOWN, Mess
 from franca.protocols.periodic.wire import LARGE_BYTES, FrameReader
 from franca.protocols.periodic.worker_commands import NotNow
 from franca.protocols.periodic.workers import Worker
+from franca.protocols.undelivered import give_back_undelivered
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.service import PeriodicService
