@@ -45,7 +45,8 @@ Page = Annotated[int, Meta(ge=1, le=1_000)]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
 
 
-def _no_arguments() -> Raw:
+def no_arguments() -> Raw:
+    """The arguments of a job that has none."""
     return Raw(b"[]")
 
 
@@ -54,7 +55,7 @@ class Push(Struct, forbid_unknown_fields=True):
 
     queue: str
     type: str
-    args: Raw = field(default_factory=_no_arguments)
+    args: Raw = field(default_factory=no_arguments)
     name: str = ""
     at: Moment | None = None
     in_ms: Annotated[int, Meta(ge=0, le=LATEST_MS)] = 0
@@ -85,31 +86,30 @@ class Show(Struct, forbid_unknown_fields=True):
 
 async def push(node: NodePort, params: Push) -> View:
     """Make a job that a worker of any protocol can run; its id and name."""
-    return await submit(node, params)
+    new = await new_job_of(params, node.engine.limits)
+    job = await node.ask(lambda engine, now: submit(engine.broker, params, new, now))
+    return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
 
 
-async def submit(
-    node: NodePort, params: Push, origin: str = ORIGIN, digest: int | None = None
-) -> View:
-    """The same, over another way. A `digest` stands for all that was said of the job."""
-    body = await _arguments(params.args, node.engine.limits.nesting_max)
-    _check_sizes(params, body, node.engine.limits)
+async def new_job_of(params: Push, limits: Limits) -> NewJob:
+    """The job that is meant. `BadRequest` if it is none."""
+    body = await _arguments(params.args, limits.nesting_max)
+    _check_sizes(params, body, limits)
     policy = Policy(max_failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
     name = params.name or secrets.token_hex(12)
-    new = NewJob(params.queue, params.type, body, policy, name, "json-args", origin)
-    new.digest = zlib.crc32(body) if digest is None else digest
-    new.once = bool(params.name)
+    new = NewJob(params.queue, params.type, body, policy, name, "json-args", ORIGIN)
+    new.digest, new.once = zlib.crc32(body), bool(params.name)
     if params.at is not None:
         new.run_at = max(0, _in_time(int(params.at.timestamp() * 1000)))
+    return new
 
-    def take(broker: Broker, now: Millis) -> View:
-        if params.in_ms:
-            # By the clock that `run_at` is compared with: `now` does not follow it when it is set.
-            new.run_at = _in_time(broker.wall(now) + params.in_ms)
-        job = broker.submit(new, now)
-        return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
 
-    return await node.ask(lambda engine, now: take(engine.broker, now))
+def submit(broker: Broker, params: Push, new: NewJob, now: Millis) -> Job:
+    """Take in a job that is to run at its time."""
+    if params.in_ms:
+        # By the clock that `run_at` is compared with: `now` does not follow it when it is set.
+        new.run_at = _in_time(broker.wall(now) + params.in_ms)
+    return broker.submit(new, now)
 
 
 def _in_time(run_at: Millis) -> Millis:

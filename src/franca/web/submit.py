@@ -20,7 +20,7 @@ from msgspec.structs import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from franca.control.jobs import Push, submit
+from franca.control.jobs import Push, new_job_of, submit
 from franca.control.operations import OPERATIONS
 from franca.control.port import LARGE_BYTES, BadRequest, pause_after
 from franca.core.events import Event, Finished
@@ -71,7 +71,7 @@ class Submits:
     async def _submit(self, push: Push, key: str) -> tuple[dict[str, object], bool]:
         """The job that was made, and whether it was made before."""
         if not key:
-            return await asyncio.shield(submit(self._node, push, VIA)), False
+            return await asyncio.shield(self._take(push)), False
         if push.name:
             raise BadRequest("a job with an Idempotency-Key is named by it: leave the name out")
         push.name = name = f"key:{key}"
@@ -85,12 +85,21 @@ class Submits:
         async with self._alone(name):
             before = await self._said_before(name)
             if before is None:
-                return await submit(self._node, push, VIA, digest), False
+                return await self._take(push, digest), False
             if before.digest != digest:
                 text = "another job was submitted with this Idempotency-Key"
                 raise Declined(422, "key-differs", text)
             state = before.state.name.lower()
             return {"id": before.id, "name": before.name, "state": state}, True
+
+    async def _take(self, push: Push, digest: int | None = None) -> dict[str, object]:
+        """Make the job. A `digest` stands for all that was said of it."""
+        new = await new_job_of(push, self._node.engine.limits)
+        new.origin = VIA
+        if digest is not None:
+            new.digest = digest
+        job = await self._node.ask(lambda engine, now: submit(engine.broker, push, new, now))
+        return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
 
     @asynccontextmanager
     async def _alone(self, name: str) -> AsyncIterator[None]:
