@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from franca import __version__
 from franca.control.operations import OPERATIONS
@@ -54,16 +53,13 @@ _PARAMETERS: Final = {
 def document(routes: Iterable[Route]) -> dict[str, object]:
     """The whole document, as OpenAPI 3.1 has it."""
     routes = tuple(routes)
-    types: dict[str, type[Struct]] = {"Problem": Problem}
-    for route in routes:
-        operation = OPERATIONS[route.operation]
-        for kind in (operation.params, operation.result):
-            if kind is not None:
-                types[kind.__name__] = kind
-    _, components = msgspec.json.schema_components(list(types.values()), ref_template=_REF)
+    used = [OPERATIONS[route.operation] for route in routes]
+    results = [dict[str, Any] if one.result is None else one.result for one in used]
+    types = [*results, Problem, *(one.params for one in used)]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     paths: dict[str, dict[str, object]] = {}
-    for route in routes:
-        described = _described(route, components)
+    for route, result in zip(routes, schemas, strict=False):
+        described = _described(route, components, result)
         paths.setdefault(f"/{route.path}", {})[route.method.lower()] = described
     return {
         "openapi": "3.1.0",
@@ -86,7 +82,9 @@ def document(routes: Iterable[Route]) -> dict[str, object]:
     }
 
 
-def _described(route: Route, components: Mapping[str, Any]) -> dict[str, object]:
+def _described(
+    route: Route, components: Mapping[str, Any], result: Mapping[str, Any]
+) -> dict[str, object]:
     operation = OPERATIONS[route.operation]
     schema = components[operation.params.__name__]
     filled = {member.removesuffix("[]") for member in route.fill.values()}
@@ -102,7 +100,7 @@ def _described(route: Route, components: Mapping[str, Any]) -> dict[str, object]
         "summary": route.summary,
         "tags": [route.path.partition("/")[0]],
         "x-role": route.role,
-        "responses": _responses(route),
+        "responses": _responses(route, result),
     }
     if route.is_read:
         parameters += [_in_query(name, one, name in required) for name, one in properties.items()]
@@ -117,10 +115,8 @@ def _described(route: Route, components: Mapping[str, Any]) -> dict[str, object]
     return described
 
 
-def _responses(route: Route) -> dict[str, object]:
-    result = OPERATIONS[route.operation].result
-    schema = {"$ref": _REF.format(name=result.__name__)} if result else {"type": "object"}
-    content = {"application/json": {"schema": schema}}
+def _responses(route: Route, result: Mapping[str, Any]) -> dict[str, object]:
+    content = {"application/json": {"schema": result}}
     responses: dict[str, object] = {
         str(route.status): {"description": "It was done", "content": content}
     }
