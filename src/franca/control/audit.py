@@ -29,7 +29,7 @@ UNWRITTEN_MAX: Final = 10_000
 
 CHANGES: Final = frozenset(
     {"stop", "backup", "retry", "kill", "cancel", "delete", "actions", "act", "pause", "resume"}
-    | {"purge", "quiet", "create", "put", "edit", "run", "remove", "add"}
+    | {"purge", "quiet", "create", "put", "edit", "run", "remove", "add", "import"}
 )
 """The last words of operations that are recorded. Submits and what workers say are not."""
 

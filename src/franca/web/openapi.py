@@ -55,11 +55,13 @@ def document(routes: Iterable[Route]) -> dict[str, object]:
     routes = tuple(routes)
     used = [OPERATIONS[route.operation] for route in routes]
     results = [dict[str, Any] if one.result is None else one.result for one in used]
-    types = [*results, Problem, *(one.params for one in used)]
+    types = [*results, *(one.params for one in used), Problem]
     schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
     paths: dict[str, dict[str, object]] = {}
-    for route, result in zip(routes, schemas, strict=False):
-        described = _described(route, components, result)
+    for route, result, params in zip(routes, schemas, schemas[len(routes) :], strict=False):
+        # Structs of the same name in two modules have longer names here.
+        whole = components[params["$ref"].rpartition("/")[2]]
+        described = _described(route, whole, result)
         paths.setdefault(f"/{route.path}", {})[route.method.lower()] = described
     return {
         "openapi": "3.1.0",
@@ -83,10 +85,8 @@ def document(routes: Iterable[Route]) -> dict[str, object]:
 
 
 def _described(
-    route: Route, components: Mapping[str, Any], result: Mapping[str, Any]
+    route: Route, schema: Mapping[str, Any], result: Mapping[str, Any]
 ) -> dict[str, object]:
-    operation = OPERATIONS[route.operation]
-    schema = components[operation.params.__name__]
     filled = {member.removesuffix("[]") for member in route.fill.values()}
     properties = {n: s for n, s in schema.get("properties", {}).items() if n not in filled}
     required = [name for name in schema.get("required", ()) if name in properties]
