@@ -6,6 +6,7 @@ from urllib.parse import quote
 import pytest
 
 from franca.control.operations import OPERATIONS
+from franca.web import rest
 from franca.web.routes import ROUTES
 from tests.web.kit import Site
 
@@ -144,6 +145,19 @@ def test_an_error_of_ours_is_told_to_us_and_not_to_the_caller(site: Site) -> Non
     [error] = site.errors
     assert "secret" in str(error)
     site.errors.clear()
+
+
+def test_while_much_is_unsent_no_large_answer_is_made(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("franca.web.rest.ROOM_EVERY_S", 0)
+    unsent = [rest.UNSENT_BYTES_MAX + 1] * 5
+    monkeypatch.setattr(site.web._rest, "_unsent", lambda: unsent.pop() if unsent else 0)
+    assert site.api("GET", "jobs").status == 200
+    assert not unsent
+    monkeypatch.setattr(site.web._rest, "_unsent", lambda: rest.UNSENT_BYTES_MAX + 1)
+    assert site.api("GET", "jobs").status == 503
+    assert site.api("GET", "stats").status == 200
 
 
 # -- Idempotency-Key ----------------------------------------------------------------------------

@@ -11,12 +11,13 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.inspect import ListType, Type, type_info
+from msgspec.structs import asdict
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from franca.control.caller import VIEWER
 from franca.control.operations import PARAMS_BYTES_MAX, Operation, perform
-from franca.control.port import BadRequest, NodePort
+from franca.control.port import LARGE_BYTES, BadRequest, NodePort
 from franca.web.body import JSON, Bodies
 from franca.web.problems import Declined
 from franca.web.redact import Redaction
@@ -25,6 +26,13 @@ from franca.web.routes import PREFIX, Route
 
 QUERY_BYTES_MAX: Final = 8 * 1024
 """A longer query is refused."""
+UNSENT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""While more than this waits for peers that are slow, no large answer is made."""
+SHORT_LIST: Final = 200
+"""So many entries are written at once; more on another thread."""
+ROOM_EVERY_S: Final = 0.05
+ROOM_TRIES: Final = 400
+RETRY: Final = {"retry-after": "5"}
 SPARE_BYTES: Final = 64 * 1024
 """What a body may have beside a job's arguments or its result."""
 
@@ -34,8 +42,11 @@ Special = Callable[[Route], Handler]
 class Rest:
     """Answers requests to the routes of a table. Answers that may be large are made in turn."""
 
-    def __init__(self, node: NodePort, redaction: Redaction) -> None:
+    def __init__(
+        self, node: NodePort, redaction: Redaction, unsent: Callable[[], int] = lambda: 0
+    ) -> None:
         self.node = node
+        self._unsent = unsent
         self.bodies = Bodies()
         self.redaction = redaction
         self._large_answers = asyncio.Lock()
@@ -62,9 +73,22 @@ class Rest:
         """The result of the operation with these parameters."""
 
         async def wait_turn() -> None:
-            await turns.enter_async_context(self._large_answers)
+            if not await self.take_turn(turns):
+                raise Declined(503, "busy", "others take their answers slowly", RETRY)
 
         return await perform(self.node, route.operation, params, wait_turn, asked.caller)
+
+    async def take_turn(self, turns: AsyncExitStack) -> bool:
+        """Wait until a large answer may be made; False if too much is still unsent after a while.
+
+        Peers that take nothing are cut off meanwhile.
+        """
+        await turns.enter_async_context(self._large_answers)
+        for _ in range(ROOM_TRIES):
+            if self._unsent() <= UNSENT_BYTES_MAX:
+                return True
+            await asyncio.sleep(ROOM_EVERY_S)
+        return False
 
     async def params(self, route: Route, asked: Asked, turns: AsyncExitStack) -> Raw:
         """The parameters of the operation, as JSON."""
@@ -100,7 +124,7 @@ class Rest:
         if asked.caller.role == VIEWER and self.redaction.is_on:
             content = await loop.run_in_executor(None, self._for_viewer, result)
         else:
-            content = await _encoded(result, route.does.large)
+            content = await _encoded(result)
         return Response(content, route.status, media_type=JSON)
 
     def _for_viewer(self, result: object) -> bytes:
@@ -165,11 +189,24 @@ def _inner(kind: Type) -> Type:
     return kind.type if isinstance(kind, msgspec.inspect.Metadata) else kind
 
 
-async def _encoded(result: object, large: bool) -> bytes:
+async def _encoded(result: object) -> bytes:
     """As JSON, on another thread if it may be long."""
-    if not large:
-        return msgspec.json.encode(result)
-    return await asyncio.get_running_loop().run_in_executor(None, msgspec.json.encode, result)
+    if _may_be_long(result):
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(None, msgspec.json.encode, result)
+    return msgspec.json.encode(result)
+
+
+def _may_be_long(value: object) -> bool:
+    if isinstance(value, Raw | str):
+        return bool(len(value) > LARGE_BYTES)
+    if isinstance(value, list | dict) and len(value) > SHORT_LIST:
+        return True
+    if isinstance(value, Struct):
+        value = asdict(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, list) and any(map(_may_be_long, value))
 
 
 def _check_accept(asked: Asked) -> None:

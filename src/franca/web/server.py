@@ -14,7 +14,7 @@ from starlette.responses import Response
 from uvicorn.server import ServerState
 
 from franca.control.caller import VIEWER
-from franca.control.port import NodePort
+from franca.control.port import LARGE_BYTES, NodePort
 from franca.control.work import Leased
 from franca.core.model import Millis
 from franca.web.app import App
@@ -63,7 +63,8 @@ class WebServer:
         self._routes = routes
         self._openapi = b""
         self.events = Events(node, redaction)
-        self._rest = Rest(node, redaction)
+        self._state = ServerState()
+        self._rest = Rest(node, redaction, self._unsent)
         authentication = Authentication(settings, other_passwords, clock)
         pages = Pages(Files(), authentication, self._rest.bodies)
         submits = Submits(self._rest, self._waits)
@@ -80,13 +81,17 @@ class WebServer:
         hosts = Hosts([*settings.hosts, *names])
         self.app = App(router, authentication, hosts, on_error)
         self._config = configuration(self.app)
-        self._state = ServerState()
         self._loop = asyncio.get_running_loop()
 
     def listen(self, listening: socket.socket, tls: ssl.SSLContext | None) -> HttpListener:
         """Answer whoever connects to this socket."""
         connections = self._state.connections
         return HttpListener(listening, tls, self._connection, lambda: len(connections))
+
+    def _unsent(self) -> int:
+        """How much of all answers waits for peers."""
+        open_ = self._state.connections
+        return sum(one.transport.get_write_buffer_size() for one in open_)
 
     def _connection(self) -> HttpConnection:
         return HttpConnection(self._config, self._state, {}, self._loop)
@@ -99,8 +104,11 @@ class WebServer:
                 params = await self._rest.params(route, asked, turns)
                 work = self._rest.perform(route, asked, params, turns)
                 result = await self._waits.unless_gone(asked.request, work)
-                if isinstance(result, Leased) and result.job is None:
+                assert isinstance(result, Leased)
+                if result.job is None:
                     return Response(status_code=204)
+                if len(memoryview(result.job.args)) > LARGE_BYTES:
+                    await self._rest.take_turn(turns)
                 return await self._rest.response(route, asked, result)
 
         return answer
