@@ -216,8 +216,7 @@ class Lifecycle(Part):
             return
         self._note_attempt(job, outcome, failure, now)
         if spent:
-            self._totals.processed += 1
-            self._totals.failures += 1
+            self._count_failed_run(job, now)
             if as_failure:
                 self._count_failure(job, now)
             self.bury(job, failure, now)
@@ -226,8 +225,7 @@ class Lifecycle(Part):
             self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, outcome: Outcome, now: Millis) -> None:
-        self._totals.processed += 1
-        self._totals.failures += 1
+        self._count_failed_run(job, now)
         self._count_failure(job, now)
         self._note_attempt(job, outcome, failure, now)
         policy = job.policy
@@ -276,6 +274,12 @@ class Lifecycle(Part):
         self.end(job, CANCELLED, b"", REPLACED, now)
         return True
 
+    def _count_failed_run(self, job: Job, now: Millis) -> None:
+        self._totals.processed += 1
+        self._totals.failures += 1
+        if job.policy.durable:
+            self._changelog.failed.append((job.queue, job.kind, now))
+
     def _count_failure(self, job: Job, now: Millis) -> None:
         job.failures += 1
         if not job.failed_at:
@@ -303,6 +307,8 @@ class Lifecycle(Part):
             if job.policy.keep_dead:
                 job.run_at += KEPT_MS
                 self._backlog.kept_dead += 1
+        if job.policy.durable:
+            self._changelog.died.append((job.queue, job.kind, now))
         self.end(job, DEAD, b"", failure, now)
 
     def cancel(self, job: Job, failure: Failure, now: Millis) -> None:
