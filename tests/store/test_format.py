@@ -22,7 +22,7 @@ WRITTEN: dict[type[msgspec.Struct], str] = {
     Attempt: "holder started_at ended_at outcome error_kind error_text trace",
     Ended: (
         "id queue kind name state origin media priority created_at ready_at started_at ended_at holder "
-        "attempts failures losses attempt_log body result"
+        "attempts failures losses attempt_log body result key by policy"
     ),
 }
 

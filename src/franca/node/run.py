@@ -36,7 +36,7 @@ from franca.node.process import keep_large_buffers, raise_file_limit, within_fil
 from franca.node.services import build_services
 from franca.node.settings import ConfigError, Settings, check_binds, open_binds, secrets_of
 from franca.store.memory import MemoryStore
-from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
+from franca.store.port import Bounds, Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
 
 WATCH_EVERY_S = 1.0
@@ -91,9 +91,11 @@ def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
 
 def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool]) -> Store:
     """The store that the settings name."""
+    limits = settings.limits
+    kept = Bounds(limits.ended_jobs, limits.ended_bytes, limits.ended_ms)
     if settings.store == "memory:":
-        return MemoryStore(settings.limits.ended_jobs)
-    return SqliteStore(data.store_path, ended_jobs=settings.limits.ended_jobs, make_room=make_room)
+        return MemoryStore(kept)
+    return SqliteStore(data.store_path, ended=kept, make_room=make_room)
 
 
 class Server(Operators):
