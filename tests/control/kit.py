@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from franca.control import found
 from franca.control.audit import AuditLog
 from franca.control.observer import Observer
 from franca.control.operations import answer, perform
@@ -92,13 +91,13 @@ class FakeNode(AnyWorld):
         return self.now
 
     async def search(self, search: Search) -> Found:
-        return found.search(self.store.find, search)
+        return self.store.search(search)
 
     async def past(self) -> Past:
-        return found.past(self.store.find)
+        return self.store.past()
 
     async def rates(self, query: RatesQuery) -> Rates:
-        return found.rates(self.store.find, query)
+        return self.store.rates(query)
 
     def note(self, at: Millis, queues: Tallies) -> None:
         self.noted.append((at, queues))

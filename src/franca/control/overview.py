@@ -157,8 +157,8 @@ async def history(node: NodePort, params: Struct) -> shapes.History:
         indexed_ms_behind=past.behind_ms,
         bounds=shapes.HistoryBounds(
             jobs=limits.ended_jobs,
-            bytes=getattr(limits, "ended_bytes", 0),
-            age_ms=getattr(limits, "ended_ms", 0),
+            bytes=limits.ended_bytes,
+            age_ms=limits.ended_ms,
         ),
     )
 

@@ -154,7 +154,7 @@ class RatesQuery(Struct, frozen=True):
     """Rates of what, from when until when, and in which steps.
 
     `of` is "queue", "kind", or "all", which has one name, "". Without `names` all are meant. Steps
-    are whole minutes; those of hours reach back further.
+    are whole minutes; whole hours reach back further, and fives are read sooner.
     """
 
     since: Millis
@@ -180,7 +180,6 @@ def percentile(buckets: dict[int, int], part: float) -> Millis | None:
         left -= buckets[bucket]
     if bucket <= 1:
         return bucket
-    low: float
-    high: float
-    low, high = 2.0 ** ((bucket - 1) / 2), 2.0 ** (bucket / 2)
-    return round(low + (high - low) * left / buckets[bucket])
+    low: float = 2.0 ** ((bucket - 1) / 2)
+    high: float = 2.0 ** (bucket / 2)
+    return int(low + (high - low) * left / buckets[bucket] + 0.5)

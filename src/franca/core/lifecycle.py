@@ -6,7 +6,7 @@ holder is fenced: it names itself, and a holder that is no longer one changes no
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from random import Random
 
 from franca.core import model
@@ -25,11 +25,9 @@ from franca.core.shared import Part, Shared
 from franca.core.successors import Successors
 from franca.core.timers import Buckets
 
-DONE = State.DONE
-CANCELLED = State.CANCELLED
+DONE, CANCELLED = State.DONE, State.CANCELLED
 LOCK_AGAIN_MS = 60_000
 """A job that waits for a lock tries again after this, in case that it was forgotten."""
-Crossings = defaultdict[int, defaultdict[str, int]]
 SMALL_RESULT_BYTES = 1024
 """Results up to this are not counted: `limits.pending_jobs` bounds how many wait for the disk."""
 
@@ -38,8 +36,7 @@ class Lifecycle(Part):
     """The way of a job from one place to the next, and out of every place that it can be in.
 
     `start_ends` has jobs that must be begun by a certain time. The wall clock is `wall_ahead_ms`
-    ahead of `now`. `crossings` counts the jobs that were done since the start, by the protocol of
-    the worker and then by their origin.
+    ahead of `now`. `crossings` counts jobs that were done, by their worker's protocol and origin.
     """
 
     def __init__(
@@ -49,7 +46,7 @@ class Lifecycle(Part):
         self.successors = Successors(shared.limits, leases)
         self.wall_ahead_ms = 0
         self.start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
-        self.crossings: Crossings = defaultdict(lambda: defaultdict(int))
+        self.crossings: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._rng = rng
         self._made_by_rules = shared.schedules.by_job
         self._backlog = backlog
@@ -227,7 +224,7 @@ class Lifecycle(Part):
             return
         self._note_attempt(job, outcome, failure, now)
         if spent:
-            self._count_failed_run(job)
+            self._count_failed_run(job, now)
             if as_failure:
                 self._count_failure(job, now)
             self.bury(job, failure, now)
@@ -236,7 +233,7 @@ class Lifecycle(Part):
             self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, outcome: Outcome, now: Millis) -> None:
-        self._count_failed_run(job)
+        self._count_failed_run(job, now)
         self._count_failure(job, now)
         self._note_attempt(job, outcome, failure, now)
         policy = job.policy
@@ -286,10 +283,12 @@ class Lifecycle(Part):
         self.end(job, CANCELLED, b"", REPLACED, now)
         return True
 
-    def _count_failed_run(self, job: Job) -> None:
+    def _count_failed_run(self, job: Job, now: Millis) -> None:
         self._totals.processed += 1
         self._totals.failures += 1
         self._by_name[job.queue].failed += 1
+        if job.policy.durable:
+            self._changelog.failed.append((job.queue, job.kind, now))
 
     def _count_failure(self, job: Job, now: Millis) -> None:
         job.failures += 1
@@ -320,6 +319,8 @@ class Lifecycle(Part):
             if job.policy.keep_dead:
                 job.run_at += KEPT_MS
                 self._backlog.kept_dead += 1
+        if job.policy.durable:
+            self._changelog.died.append((job.queue, job.kind, now))
         self.end(job, DEAD, b"", failure, now)
 
     def cancel(self, job: Job, failure: Failure, now: Millis) -> None:

@@ -24,12 +24,14 @@ class Successors:
     def __init__(self, limits: Limits, leases: Leases) -> None:
         self._limits = limits
         self._leases = leases
-        self.clear()
+        self.by_job: dict[JobId, Job] = {}
+        self.ahead: dict[JobId, JobId] = {}
+        self.bytes = 0
 
     def clear(self) -> None:
         """Forget everything."""
-        self.by_job: dict[JobId, Job] = {}
-        self.ahead: dict[JobId, JobId] = {}
+        self.by_job.clear()  # not a new one: other parts look into it
+        self.ahead.clear()
         self.bytes = 0
 
     def add(self, successor: Job, job: Job) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from franca.control import found
 from franca.control.observer import Observer
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
@@ -66,21 +65,19 @@ class Operators:
 
     async def search(self, search: Search) -> Found:
         """Look through the store on another thread; only what is committed is found."""
-        return await self._read(partial(found.search, self.node.store.find, search))
+        return await self._read(partial(self.node.store.search, search))
 
     async def past(self) -> Past:
         """How much is remembered of ended jobs."""
-        return await self._read(partial(found.past, self.node.store.find))
+        return self.node.store.past()
 
     async def rates(self, query: RatesQuery) -> Rates:
         """How many jobs ended in each step of some time, and how long they waited and ran."""
-        return await self._read(partial(found.rates, self.node.store.find, query))
+        return await self._read(partial(self.node.store.rates, query))
 
     def note(self, at: Millis, queues: Tallies) -> None:
-        """Have the store remember what came into queues, if it keeps rates."""
-        remember = getattr(self.node.store, "note", None)
-        if remember is not None:
-            remember(at, queues, {})
+        """Have the store remember what came into queues, once a minute."""
+        self.node.store.note(at, queues, {})
 
     async def _read(self, read: Callable[[], T]) -> T:
         self.node.write_now()

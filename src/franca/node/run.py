@@ -27,7 +27,7 @@ from franca.core.errors import Refused
 from franca.engine.engine import Engine
 from franca.node import exits, log
 from franca.node.clock import SystemClock
-from franca.node.datadir import DataDir, RoomWatch
+from franca.node.datadir import DataDir, RoomWatch, make_store
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
 from franca.node.listeners import Listeners
@@ -50,9 +50,7 @@ from franca.node.settings import (
     secrets_of,
 )
 from franca.protocols.conversation import Notice
-from franca.store.memory import MemoryStore
-from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
-from franca.store.sqlite import SqliteStore
+from franca.store.port import StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.web.settings import NAME as WEB
 
 if TYPE_CHECKING:
@@ -105,13 +103,6 @@ def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
     except ImportError:
         return asyncio.new_event_loop
     return uvloop.new_event_loop
-
-
-def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool]) -> Store:
-    """The store that the settings name."""
-    if settings.store == "memory:":
-        return MemoryStore(settings.limits.ended_jobs)
-    return SqliteStore(data.store_path, ended_jobs=settings.limits.ended_jobs, make_room=make_room)
 
 
 class Server(Operators):
