@@ -28,7 +28,7 @@ def records(bench: Bench) -> Iterator[tuple[str, object]]:
 
 
 def attributes(part: object) -> Iterable[str]:
-    names: Iterable[str] = getattr(part, "__dict__", None) or getattr(part, "__slots__", ())
+    names: Iterable[str] = getattr(part, "__dict__", ()) or getattr(part, "__slots__", ())
     return names
 
 
