@@ -91,8 +91,8 @@ export const api = {
   events: () => new EventSource(new URL("events", base)),
   overview: (range) => call("GET", "overview", { range }),
   counts: () => call("GET", "counts"),
-  jobs: ({ state, q, after, before, limit, order }) =>
-    call("GET", "jobs", { state, q, after, before, limit, order }),
+  jobs: ({ state, q, after, before, limit }) =>
+    call("GET", "jobs", { state, q, after, before, limit }),
   job: (id) => call("GET", `jobs/${part(id)}`),
   /** `args` is the text of a JSON array. */
   submit: (members, args) => call("POST", "jobs", {}, withArgs(members, args)),

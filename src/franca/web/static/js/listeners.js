@@ -47,7 +47,7 @@ export function point(listener) {
 
 const PUSH = {
   faktory: (a) =>
-    `printf 'HELLO {"v":2}\\r\\nPUSH {"jid":"hello-1","jobtype":"hello","queue":"default","args":["world"]}\\r\\nEND\\r\\n' | nc ${a.host} ${a.port}`,
+    `printf 'HELLO {"v":2}\\r\\nPUSH {"jid":"hello-world-1","jobtype":"hello","queue":"default","args":["world"]}\\r\\nEND\\r\\n' | nc ${a.host} ${a.port}`,
   gearman: (a) => `gearman -h ${a.host} -p ${a.port} -b -f hello world`,
   beanstalkd: (a) =>
     `printf 'use hello\\r\\nput 0 0 60 5\\r\\nworld\\r\\nquit\\r\\n' | nc ${a.host} ${a.port}`,

@@ -229,7 +229,6 @@ function renderSide() {
         type: "button",
         class: "find",
         "data-act": "palette",
-        "aria-label": "Go to a page, queue, worker or job",
         title: "Go anywhere, do anything (Ctrl K)",
       },
       icon("search"),

@@ -27,13 +27,11 @@ export function page(ctx) {
   const state = () =>
     STATES.includes(ctx.search.get("state")) ? ctx.search.get("state") : "ready";
   const query = () => ctx.search.get("q") || "";
-  const order = () => ctx.search.get("order") || "";
   const rows = () => (data ? data.jobs : []);
   const ids = () => rows().map((job) => job.id);
   const chosen = new Selection(ids);
   const at = cursor(ctx.render, ids, (id) => ctx.go(`/jobs/${encodeURIComponent(id)}`));
-  const to = (changes) =>
-    ctx.go("/jobs", { state: state(), q: query(), order: order(), ...changes });
+  const to = (changes) => ctx.go("/jobs", { state: state(), q: query(), ...changes });
   const elsewhere = () => ctx.search.get("after") || ctx.search.get("before");
   const clear = () => {
     chosen.clear();
@@ -44,7 +42,7 @@ export function page(ctx) {
     apply: (text) => {
       if (text !== query()) {
         clear();
-        ctx.go("/jobs", { state: state(), q: text, order: order() }, true);
+        ctx.go("/jobs", { state: state(), q: text }, true);
       }
     },
   });
@@ -261,7 +259,6 @@ export function page(ctx) {
         q: query(),
         after: ctx.search.get("after"),
         before: ctx.search.get("before"),
-        order: order(),
         limit: PAGE,
       };
       let got;
@@ -289,11 +286,10 @@ export function page(ctx) {
     view() {
       if (first) return first(health);
       const tools = button("Submit a job", "submit");
-      const turned = button("Oldest first", "order", { "aria-pressed": String(Boolean(order())) });
       return [
         head("Jobs", { tools }),
         tabs(),
-        h("div", { class: "filter-row" }, island("filter", "filter-place"), turned),
+        h("div", { class: "filter-row" }, island("filter", "filter-place")),
         found(),
         rows().length ? list() : none(),
         rows().length > 0 && pager(),
@@ -330,7 +326,6 @@ export function page(ctx) {
         clear();
         to({ q: "" });
       },
-      order: () => to({ order: order() ? "" : "oldest" }),
       older: () => to({ after: data.next }),
       newer: () => to({ before: data.prev }),
       unhold() {

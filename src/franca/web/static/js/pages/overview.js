@@ -9,7 +9,8 @@ import { notice } from "../notices.js";
 import { button, confirm, head, proto, section, segment, table, toast, undoable } from "../ui.js";
 
 /** 631k, 44k, 2.1k: as much as a small square has room for. */
-const few = (n) => short(n < 1000 ? n : Number(n.toPrecision(n < 10 ** 5 || n >= 10 ** 6 ? 2 : 3)));
+const few = (n) =>
+  short(n < 1000 || n >= 99_500 ? n : Number(n.toPrecision(2))).replace(/(\.[1-9])0/, "$1");
 
 const RANGES = [["15m"], ["1h"], ["6h"], ["24h"], ["7d"]];
 

@@ -96,12 +96,7 @@ export function page(ctx) {
                 : "keeps up",
             grows > 0.5 && q.ready > 500,
           ),
-          figure(
-            "Oldest",
-            span(q.oldest_ms),
-            "how long the next job is ready",
-            q.oldest_ms > 60_000,
-          ),
+          figure("Oldest", span(q.oldest_ms), "wait of its next job", q.oldest_ms > 60_000),
           figure("In", rate(q.in), `${num(q.scheduled)} scheduled`),
           figure("Out", rate(q.out), "runs that ended"),
           figure("Running", num(q.running), `p95 of a run ${span(q.ran_p95_ms)}`),
@@ -124,7 +119,7 @@ export function page(ctx) {
           { class: "cols-2" },
           section(
             "Types",
-            { note: "last hour" },
+            { note: "of jobs that ended lately" },
             table({
               label: "Types in this queue",
               rows: q.types,

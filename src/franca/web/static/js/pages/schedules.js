@@ -2,7 +2,7 @@
 import { api, now } from "../api.js";
 import { scheduleCommand } from "../cli.js";
 import { h, s } from "../dom.js";
-import { absolute, clock, cronWords, day, plural, span } from "../format.js";
+import { absolute, clock, cronWords, day, num, plural, span } from "../format.js";
 import { cursor } from "../keys.js";
 import { withTerm } from "../query.js";
 import {
@@ -11,6 +11,7 @@ import {
   confirm,
   empty,
   head,
+  proto,
   state,
   table,
   toast,
@@ -19,6 +20,19 @@ import {
 } from "../ui.js";
 
 const DAY = 86_400_000;
+/** When it runs within a day, as far as that is known; of a rule without cron it can be told here. */
+function moments(one, from) {
+  if (one.cron || !one.next_at || one.runs_left === 0) return one.upcoming_at;
+  const count = Math.ceil(DAY / one.every_ms);
+  const most = one.runs_left > 0 ? Math.min(one.runs_left, count) : count;
+  // So many lines as can be told apart.
+  const stride = Math.ceil(most / 300);
+  return Array.from(
+    { length: Math.ceil(most / stride) },
+    (_, i) => one.next_at + i * stride * one.every_ms,
+  );
+}
+
 /** The next day as a strip: a line for each run, so that ten schedules at 04:00 show as what they are. */
 function strip(one, from) {
   const W = 144;
@@ -28,7 +42,12 @@ function strip(one, from) {
     d.setHours(hour, 0, 0, 0);
     return d.getTime() < from ? d.getTime() + DAY : d.getTime();
   });
-  const soon = one.upcoming_at.filter((at) => at < from + DAY);
+  const soon = moments(one, from).filter((at) => at < from + DAY);
+  // What comes behind the moments that the server told is not known here.
+  const known =
+    !one.next_at || one.cron === "" || soon.length < one.upcoming_at.length
+      ? W
+      : x(soon[soon.length - 1]);
   const label = `Next runs: ${
     one.upcoming_at
       .slice(0, 5)
@@ -45,7 +64,7 @@ function strip(one, from) {
       role: "img",
       "aria-label": label,
     },
-    s("rect", { class: "track", x: 0, y: 2, width: W, height: 12 }),
+    s("rect", { class: "track", x: 0, y: 2, width: known, height: 12 }),
     hours.map((at) => s("line", { class: "hour", x1: x(at), x2: x(at), y1: 2, y2: 14 })),
     soon.map((at) =>
       s("rect", {
@@ -137,70 +156,68 @@ export function page(ctx) {
       h("span", { class: "dim" }, ` ${exact}`),
     );
   }
-  const columns = () => [
-    {
-      head: "Schedule",
-      th: true,
-      cell: (one) => [
-        h("b", { class: "job-link" }, one.id),
-        one.paused && h("span", { class: "tag amber" }, "paused"),
-        one.paused &&
-          button("Resume", "turn", { kind: "mini", "data-id": one.id, "data-do": "resume" }),
-        h("span", { class: "phone-only line dim" }, rule(one)),
-      ],
-    },
-    {
-      head: "Rule",
-      cls: "mid",
-      cell: (one) =>
-        h("span", { title: one.cron || `every ${one.every_ms} ms` }, rule(one), zone(one)),
-    },
-    { head: "Cron", cls: "wide-only rule dim", cell: (one) => one.cron || "" },
-    {
-      head: "Submits",
-      cls: "mid",
-      cell: (one) =>
-        h(
-          "a",
-          {
-            href: `#/jobs?${new URLSearchParams({ state: "done", q: withTerm("", "type", one.type) })}`,
-            title: `to the queue ${one.queue}`,
-          },
-          one.type,
-        ),
-    },
-    {
-      head: "Runs left",
-      cls: "n wide-only",
-      cell: (one) =>
-        one.runs_left >= 0 && one.runs_left !== null
-          ? one.runs_left
-          : h("span", { class: "dim" }, "no end"),
-    },
-    { head: "Next", cls: "n", cell: next },
-    { head: "Next 24 hours", cls: "wide-only", cell: (one) => strip(one, now()) },
-    { head: "Last", cls: "mid", cell: last },
-    {
-      head: "Made by",
-      cls: "wide-only dim",
-      title: "Over what it was made",
-      cell: (one) => one.source || "",
-    },
-    {
-      head: h("span", { class: "vh" }, "Actions"),
-      cls: "acts",
-      cell: (one) =>
-        ctx.may() &&
-        h(
-          "div",
-          { class: "acts-in" },
-          button("Run now", "run", { "data-id": one.id }),
-          button("Edit", "edit", { "data-id": one.id }),
-          !one.paused && button("Pause", "turn", { "data-id": one.id, "data-do": "pause" }),
-          button("Delete", "drop", { kind: "danger", "data-id": one.id }),
-        ),
-    },
-  ];
+  const columns = () =>
+    [
+      {
+        head: "Schedule",
+        th: true,
+        cell: (one) => [
+          h("b", { class: "job-link" }, one.id),
+          one.paused && h("span", { class: "tag amber" }, "paused"),
+          one.paused &&
+            button("Resume", "turn", { kind: "mini", "data-id": one.id, "data-do": "resume" }),
+          h("span", { class: "phone-only line dim" }, rule(one)),
+        ],
+      },
+      {
+        head: "Rule",
+        cls: "mid",
+        cell: (one) =>
+          h("span", { title: one.cron || `every ${one.every_ms} ms` }, rule(one), zone(one)),
+      },
+      {
+        head: "Submits",
+        cls: "mid",
+        cell: (one) =>
+          h(
+            "a",
+            {
+              href: `#/jobs?${new URLSearchParams({ state: "done", q: withTerm("", "type", one.type) })}`,
+              title: `to the queue ${one.queue}`,
+            },
+            one.type,
+          ),
+      },
+      schedules.some((one) => one.runs_left >= 0 && one.runs_left !== null) && {
+        head: "Runs left",
+        cls: "n wide-only",
+        cell: (one) =>
+          one.runs_left >= 0 ? num(one.runs_left) : h("span", { class: "dim" }, "no end"),
+      },
+      { head: "Next", cls: "n", cell: next },
+      { head: "Next 24 hours", cls: "wide-only", cell: (one) => strip(one, now()) },
+      { head: "Last", cls: "mid", cell: last },
+      {
+        head: "Made by",
+        cls: "wide-only",
+        title: "Over what it was made",
+        cell: (one) => (one.source ? proto(one.source) : ""),
+      },
+      {
+        head: h("span", { class: "vh" }, "Actions"),
+        cls: "acts",
+        cell: (one) =>
+          ctx.may() &&
+          h(
+            "div",
+            { class: "acts-in" },
+            button("Run now", "run", { "data-id": one.id }),
+            button("Edit", "edit", { "data-id": one.id }),
+            !one.paused && button("Pause", "turn", { "data-id": one.id, "data-do": "pause" }),
+            button("Delete", "drop", { kind: "danger", "data-id": one.id }),
+          ),
+      },
+    ].filter(Boolean);
   return {
     title: () => "Schedules",
     async load() {

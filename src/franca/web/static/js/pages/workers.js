@@ -44,14 +44,9 @@ export function page(ctx) {
     const [first] = one.running;
     if (!first) return h("span", { class: "dim" }, "–");
     return [
-      h("a", { href: `#/jobs/${first.id}` }, first.type),
-      h("span", { class: "dim" }, ` for ${span(now() - first.started_at)}`),
-      one.running.length > 1 &&
-        h(
-          "a",
-          { class: "dim", href: runningOn(one.name) },
-          ` and ${num(one.running.length - 1)} more`,
-        ),
+      span(now() - first.started_at),
+      " ",
+      h("a", { href: `#/jobs/${first.id}`, title: first.type }, first.type),
     ];
   }
   const columns = () => [
@@ -67,13 +62,13 @@ export function page(ctx) {
       cell: (one) =>
         one.running.length ? num(one.running.length) : h("span", { class: "dim" }, "0"),
     },
-    { head: "Longest run", cls: "mid", cell: doing },
+    { head: "Longest run", cls: "mid grow", cell: doing },
     {
       head: "Queues",
-      cls: "grow mid",
+      cls: "mid",
       cell: (one) =>
         one.queues
-          .slice(0, 6)
+          .slice(0, 3)
           .map((queue, i) => [
             i ? ", " : "",
             h("a", { href: `#/queues/${encodeURIComponent(queue)}` }, queue),
