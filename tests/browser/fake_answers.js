@@ -130,7 +130,7 @@ function health(now) {
     listeners: [
       { protocol: "faktory", address: "tls://10.0.1.4:7419", connections: 231, tls: true }, { protocol: "gearman", address: "10.0.1.4:4730", connections: 64, tls: false },
       { protocol: "periodic", address: "127.0.0.1:5000", connections: 0, tls: false }, { protocol: "periodic", address: "/var/lib/franca/periodic.sock", connections: 3, tls: false }, { protocol: "memodb", address: "10.0.1.4:12703", connections: 9, tls: false },
-      { protocol: "eventmq", address: "10.0.1.4:47290", connections: 14, tls: false }, { protocol: "eventmq", listener: "eventmq_publish", address: "10.0.1.4:47298", connections: 0, tls: false }, { protocol: "beanstalkd", address: "[::1]:11300", connections: 2, tls: false }].map((one) => (EMPTY ? { ...one, address: one.address.replace("tls://10.0.1.4", "127.0.0.1"), tls: false } : one)),
+      { protocol: "eventmq", address: "10.0.1.4:47290", connections: 14, tls: false }, { protocol: "eventmq_publish", address: "10.0.1.4:47298", connections: 0, tls: false }, { protocol: "beanstalkd", address: "[::1]:11300", connections: 2, tls: false }].map((one) => (EMPTY ? { ...one, address: one.address.replace("tls://10.0.1.4", "127.0.0.1"), tls: false } : one)),
     limits: [["connections_max", 10_000, 321], ["body_bytes_max", 67_108_864], ["lease_ms", 1_800_000], ["losses_max", 10], ["dead_jobs", 100_000, 731], ["window_bytes", 25_165_824], ["handshake_ms", 5000]].map(([name, most, at]) => ({ name, most, now: at })),
     series: { t, commit_p99_ms: t.map((x) => 2.2 + 1.6 * noise("c", x, 40 * S) + (noise("cc", x, 3 * M) > 0.82 ? 3 : 0)), loop_lag_ms: t.map((x) => 0.9 + 1.3 * noise("l", x, 30 * S)) },
   };

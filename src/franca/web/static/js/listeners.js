@@ -30,19 +30,22 @@ const POINT = {
   periodic: (a) =>
     a.tls ? `${bracket(a.host)}:${a.port}` : `export PERIODIC_PORT=${url(a, "tcp")}`,
   memodb: (a) => url(a, a.tls ? "tls+tcp" : "tcp", "ipc://"),
-  eventmq: (a) => `export EMQ_BROKER_ADDR=${url(a, "tcp", "ipc://")}`,
-  eventmq_publish: (a) => url(a, "tcp", "ipc://"),
-  eventmq_subscribe: (a) => url(a, "tcp", "ipc://"),
+  eventmq: (a, part) => `${part ? "" : "export EMQ_BROKER_ADDR="}${url(a, "tcp", "ipc://")}`,
+  web: (a) => url(a, a.tls ? "https" : "http"),
   beanstalkd: (a) => (a.path ? `unix:${a.path}` : `${a.host}:${a.port}`),
 };
+
+/** A listener with its protocol apart: the server calls one of EventMQ's "eventmq_publish". */
+export function named(listener) {
+  const [protocol, part = ""] = listener.protocol.split("_");
+  return { ...listener, protocol, part: listener.part || part };
+}
 
 /** The line to copy: what tells a client of this protocol where the server is. */
 export function point(listener) {
   if (listener.client) return listener.client;
   const address = parts(listener.address, listener.tls);
-  return (POINT[listener.listener] || POINT[listener.protocol] || (() => listener.address))(
-    address,
-  );
+  return (POINT[listener.protocol] || (() => listener.address))(address, listener.part);
 }
 
 const PUSH = {

@@ -204,7 +204,7 @@ export const command = (text) =>
   h(
     "div",
     { class: "cmd" },
-    h("code", null, text),
+    h("code", { tabindex: "0" }, text),
     button("", "copy", { ico: "copy", kind: "icon-btn ghost", title: "Copy", "data-text": text }),
   );
 

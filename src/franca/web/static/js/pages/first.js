@@ -1,16 +1,15 @@
 // What an empty server shows: how to push a first job, in the words of each protocol that listens.
 import { h } from "../dom.js";
-import { firstLine } from "../listeners.js";
+import { firstLine, named } from "../listeners.js";
 import { command, head, proto } from "../ui.js";
 import { protocolName } from "../words.js";
 
 /** One listener of each protocol: the first that takes jobs. */
 function ways(listeners) {
   const found = new Map();
-  for (const one of listeners) {
-    const speaks = !/publish|subscribe/.test(one.listener || "");
-    if (speaks && !found.has(one.protocol) && one.protocol !== "rest" && one.protocol !== "web")
-      found.set(one.protocol, one);
+  for (const one of listeners.map(named)) {
+    const takes = !one.part && one.protocol !== "web" && one.protocol !== "rest";
+    if (takes && !found.has(one.protocol)) found.set(one.protocol, one);
   }
   return [...found.values()];
 }

@@ -36,7 +36,7 @@ export function page(ctx) {
       series: [{ key: "ready", label: "ready", kind: "area", cls: "c-ready" }],
     }),
     wait: new Plot({
-      label: "How long 95 of 100 jobs waited at most before they started, in the slowest queue",
+      label: "How long 95 of 100 jobs waited at most before they started",
       height: 120,
       crosshair: hair,
       spans: true,
@@ -302,7 +302,7 @@ export function page(ctx) {
               "div",
               { class: "two" },
               section("Backlog", { note: "jobs ready" }, island("ready")),
-              section("Wait before start", { note: "p95, slowest queue" }, island("wait")),
+              section("Wait before start", { note: "p95" }, island("wait")),
             ),
           ),
           h(

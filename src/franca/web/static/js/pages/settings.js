@@ -4,7 +4,7 @@ import { Plot } from "../chart.js";
 import { h, island } from "../dom.js";
 import { absolute, bytes, num, percent, span } from "../format.js";
 import { help } from "../help.js";
-import { point } from "../listeners.js";
+import { named, point } from "../listeners.js";
 import { keep, settings } from "../settings.js";
 import { stack } from "../spark.js";
 import { button, command, head, proto, section, segment } from "../ui.js";
@@ -74,7 +74,6 @@ function browser() {
   );
 }
 
-const ROLE = { eventmq_publish: " publish", eventmq_subscribe: " subscribe" };
 function listener(one) {
   const known = one.connections !== undefined && one.connections !== null;
   const links = [
@@ -88,7 +87,7 @@ function listener(one) {
       "b",
       null,
       proto(one.protocol),
-      h("span", { "aria-hidden": "true" }, protocolName(one.protocol), ROLE[one.listener] || ""),
+      h("span", { "aria-hidden": "true" }, protocolName(one.protocol), one.part && ` ${one.part}`),
     ),
     h("span", { class: "mono addr" }, one.address),
     h("span", { class: "dim" }, links.filter(Boolean).join(", ")),
@@ -230,7 +229,7 @@ export function page(ctx) {
       section(
         "Listeners",
         { note: "what a client needs to know" },
-        h("ul", null, one.listeners.map(listener)),
+        h("ul", null, one.listeners.map(named).map(listener)),
       ),
       h(
         "div",
