@@ -348,11 +348,12 @@ try {
 }
 // No top-level await: the pages import modules that import this one, and would wait for it.
 route().then(async () => {
-  document.documentElement.dataset.ready = "yes";
   health = await api.health().catch(() => null);
   // The server decides in any case: one that tells no role is asked, and may refuse.
   tellRole(health && (health.role || "operator"));
   render();
+  // From here on the keys do what they say: before, nobody knows what this person may do.
+  document.documentElement.dataset.ready = "yes";
   // So that what is typed right after Ctrl K is not lost.
   setTimeout(() => import("./palette.js"), 500);
 });
