@@ -29,6 +29,7 @@ from franca.node.clock import SystemClock
 from franca.node.datadir import DataDir, RoomWatch
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
+from franca.node.hints import client_line
 from franca.node.listeners import Listeners
 from franca.node.node import Node
 from franca.node.operators import Operators
@@ -38,6 +39,7 @@ from franca.node.settings import ConfigError, Settings, check_binds, open_binds,
 from franca.store.memory import MemoryStore
 from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.store.sqlite import SqliteStore
+from franca.values import read_address
 
 WATCH_EVERY_S = 1.0
 NO_LIMIT = 1 << 60
@@ -293,10 +295,7 @@ class Server(Operators):
             "uptime_s": self.uptime_s(),
             "data": written(self.settings.data),
             "store": self.settings.store,
-            "listeners": [
-                {"protocol": name, "address": written(address)}
-                for name, address in self.listeners.addresses
-            ],
+            "listeners": [self._listener(*taken) for taken in self.listeners.addresses],
             "connections": self.connections(),
             "rss_mb": memory_mb(),
             "commits": self.node.gauges.commits,
@@ -305,6 +304,10 @@ class Server(Operators):
             "unhandled": self.engine.unhandled,
             "peers_refused": self.node.notices.count,
         }
+
+    def _listener(self, name: str, address: str) -> dict[str, object]:
+        hint = client_line(name, read_address(address), self.settings)
+        return {"protocol": name, "address": written(address), "client": written(hint)}
 
 
 def is_of_a_socket(error: BaseException) -> bool:
