@@ -26,6 +26,7 @@ Examples:
   franca serve                        start a server on its default ports
   franca push default hello world     give it a first job
   franca jobs ls 'state:dead age>1h'  the jobs that a filter fits
+  franca top                          watch it work
 """
 
 COMMANDS = {
@@ -37,6 +38,7 @@ COMMANDS = {
     "workers": "franca.cli.workers:workers",
     "schedules": "franca.cli.schedules:schedules",
     "errors": "franca.cli.reports:errors",
+    "top": "franca.cli.top:top",
     "status": "franca.cli.status:status",
     "health": "franca.cli.reports:health",
     "history": "franca.cli.reports:history",
