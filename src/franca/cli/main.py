@@ -46,6 +46,7 @@ COMMANDS = {
     "operations": "franca.cli.actions:operations",
     "stop": "franca.cli.status:stop",
     "backup": "franca.cli.copies:backup",
+    "restore": "franca.cli.restore:restore",
     "export": "franca.cli.copies:export",
     "import": "franca.cli.copies:import_jobs",
     "compact": "franca.cli.checks:compact",
