@@ -185,12 +185,12 @@ def import_jobs(server: Remote, file: str, skip: int) -> None:
     """
     done, added, known = skip, 0, 0
     refused: list[dict[str, object]] = []
-    with _read(file) as (source, size), Progress("import") as bar:
+    with read_lines(file) as (source, size), Progress("import") as bar:
         _check_header(source)
         for _ in range(skip):
             source.readline(LINE_BYTES_MAX)
         try:
-            for lines in _portions(source, skip):
+            for lines in portions(source, skip + 1):
                 answer = server.fetch("store.import", {"lines": lines})
                 result = msgspec.json.decode(answer, type=Imported)
                 added, known = added + result.added, known + result.skipped
@@ -218,7 +218,7 @@ def _told(before: int, one: Refused) -> dict[str, object]:
 
 
 @contextlib.contextmanager
-def _read(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
+def read_lines(file: str) -> Iterator[tuple[BinaryIO, int | None]]:
     """What is to be imported, and its size if it is known."""
     if file == "-":
         yield sys.stdin.buffer, None
@@ -242,12 +242,12 @@ def _check_header(source: BinaryIO) -> None:
         raise Failed(f"this export has version {version}; version {VERSION} is known", exits.USAGE)
 
 
-def _portions(source: BinaryIO, before: int) -> Iterator[list[Raw]]:
+def portions(source: BinaryIO, before: int) -> Iterator[list[Raw]]:
     """As many lines at a time as are sent at once."""
     lines: list[Raw] = []
     size = 0
     wrong = 0
-    for number, line in enumerate(iter(lambda: source.readline(LINE_BYTES_MAX), b""), before + 2):
+    for number, line in enumerate(iter(lambda: source.readline(LINE_BYTES_MAX), b""), before + 1):
         try:
             line.decode()
             # Looked through, and sent as it was written.
@@ -262,4 +262,4 @@ def _portions(source: BinaryIO, before: int) -> Iterator[list[Raw]]:
     if lines:
         yield lines
     if wrong:
-        raise Failed(f"line {wrong} is not JSON: nothing from there on is imported")
+        raise Failed(f"line {wrong} is not JSON: nothing from there on was sent")

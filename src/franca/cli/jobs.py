@@ -158,6 +158,38 @@ def _plain(raw: Raw) -> str:
     return str(msgspec.json.decode(value)) if value.startswith(b'"') else value.decode()
 
 
+# -- submit -----------------------------------------------------------------------------------
+
+
+@jobs.command()
+@click.argument("file", default="-")
+@remote
+def submit(server: Remote, file: str) -> None:
+    """Push many jobs: a JSON object on each line of FILE, or of stdin. Prints their ids.
+
+    Members are those of a push over REST: {"queue": "mail", "type": "Send", "args": [1]}.
+    """
+    from franca.cli.copies import portions, read_lines
+
+    done = refused = 0
+    whole: list[object] = []
+    with read_lines(file) as (source, _size):
+        for lines in portions(source, 0):
+            found = msgspec.json.decode(server.fetch("jobs.submit", {"jobs": lines}))["jobs"]
+            for number, one in enumerate(found, done + 1):
+                if one.get("error"):
+                    refused += 1
+                    click.echo(f"line {number}: {printable(one['error'])}", err=True)
+                else:
+                    server.say(str(one["id"]))
+            done += len(lines)
+            whole += found
+    if server.as_json:
+        server.show({"jobs": whole})
+    if refused:
+        raise Failed(f"{counted(refused, 'job')} of {done} not submitted")
+
+
 # -- act --------------------------------------------------------------------------------------
 
 

@@ -44,6 +44,7 @@ COMMANDS = {
     "history": "franca.cli.reports:history",
     "audit": "franca.cli.reports:audit",
     "operations": "franca.cli.actions:operations",
+    "work": "franca.cli.work:work",
     "stop": "franca.cli.status:stop",
     "backup": "franca.cli.copies:backup",
     "restore": "franca.cli.restore:restore",

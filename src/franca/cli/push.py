@@ -116,7 +116,7 @@ def arguments(words: tuple[str, ...]) -> Raw:
         if not _is_json(piped):
             raise Failed("stdin is not JSON", exits.USAGE)
         return Raw(msgspec.json.format(piped, indent=-1))
-    return Raw(b"[" + b",".join(_argument(word) for word in words) + b"]")
+    return Raw(b"[" + b",".join(bytes(value(word)) for word in words) + b"]")
 
 
 def array(text: str) -> Raw:
@@ -130,12 +130,13 @@ def array(text: str) -> Raw:
     return Raw(msgspec.json.format(raw, indent=-1))
 
 
-def _argument(word: str) -> bytes:
+def value(word: str) -> Raw:
+    """A word as JSON: as it is if it can be read as JSON, and else as a text."""
     try:
         raw = word.encode()
     except UnicodeEncodeError:
         raise Failed(f"{not_text(word)} is not UTF-8", exits.USAGE) from None
-    return msgspec.json.format(raw, indent=-1) if _is_json(raw) else msgspec.json.encode(word)
+    return Raw(msgspec.json.format(raw, indent=-1) if _is_json(raw) else msgspec.json.encode(word))
 
 
 def _is_json(raw: bytes) -> bool:

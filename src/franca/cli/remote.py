@@ -75,6 +75,10 @@ class Remote:
         """For how long whoever called this would wait."""
         return self._timeout_s
 
+    def wait_longer(self, span_ms: int) -> None:
+        """Wait at least for so long, for an answer that may take its time."""
+        self._timeout_s = max(self._timeout_s, span_ms / 1000)
+
     def ask(self, op: str, params: object = None, of_type: Any = Any) -> Any:
         """The result of an operation; with `--json` it has been printed already."""
         result = self.fetch(op, params)

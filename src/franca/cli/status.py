@@ -46,7 +46,7 @@ def status_lines(found: dict[str, Any]) -> list[str]:
         hint = listener.get("client") or ""
         lines.append(f"  {protocol:<10} {printable(address):<24} {printable(hint)}".rstrip())
     if "counts" in found:
-        lines.append(f"  jobs       {_counts(found['counts'])}")
+        lines.append(f"  jobs       {counts_line(found['counts'])}")
     if "connections" in found:
         peers = counted(int(found["connections"]), "connection")
         lines.append(f"  load       {peers}, {found['rss_mb']} MB of memory")
@@ -61,7 +61,8 @@ def _store(found: dict[str, Any]) -> str:
     return str(found.get("store", "")).rstrip(":")
 
 
-def _counts(counts: dict[str, int]) -> str:
+def counts_line(counts: dict[str, int]) -> str:
+    """How many jobs are in each state, of those in which there are any."""
     known = [f"{counts[state]:,} {state}" for state in STATES if counts.get(state)]
     return ", ".join(known) or "none"
 

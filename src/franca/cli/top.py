@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from franca.cli.output import printable, rate, span, table_lines
 from franca.cli.remote import Failed, Remote, duration, remote
-from franca.cli.status import STATES, notice_line
+from franca.cli.status import counts_line, notice_line
 from franca.cli.terminal import cut, paint
 
 SHOWN = 200
@@ -93,7 +93,7 @@ def _head(seen: Look, columns: int) -> list[str]:
     status, overview = seen.status, seen.overview
     up = span(int(status.get("uptime_s", 0)) * 1000)
     title = f"Franca {status.get('version')}  up {up}  {str(overview['now_at'])[11:19]} UTC"
-    counts = "  ".join(f"{overview['counts'][state]:,} {state}" for state in STATES)
+    counts = f"jobs: {counts_line(overview['counts'])}"
     rates = "  ".join(f"{name} {rate(n)}/s" for name, n in overview["rates"].items())
     workers = overview["workers"]
     busy = f"{workers['busy']} of {workers['all']} workers busy"
