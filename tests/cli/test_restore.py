@@ -110,6 +110,19 @@ def test_a_directory_that_a_server_holds_is_left_alone(made: Path, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["lock"]
 
 
+def test_a_store_that_appears_at_the_last_moment_is_left_alone(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Late(DataDir):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            (path / "franca.db").write_bytes(b"of a server that came and went")
+
+    monkeypatch.setattr("franca.node.restore.DataDir", Late)
+    run("restore", str(made), "--data", str(tmp_path / "data"), code=exits.REFUSED)
+    assert (tmp_path / "data" / "franca.db").read_bytes() == b"of a server that came and went"
+
+
 def not_backups(made: Path, folder: Path) -> dict[str, Path]:
     """Files that are no backups, each with what is said of it."""
     whole = made.read_bytes()

@@ -9,7 +9,6 @@ import click
 import msgspec
 from msgspec import Raw
 
-from franca.cli import actions
 from franca.cli.complete import FIELDS, filter_terms, queue_names, type_names
 from franca.cli.group import Group
 from franca.cli.output import cell, counted, pairs, printable, table
@@ -210,7 +209,9 @@ def _add(name: str, done: str, help_text: str, *, asks: bool = False) -> None:
         if asks and not references:
             confirm(f"All jobs that fit will be {done}. Go on?", yes)
         if terms.strip():
-            actions.act_on_filter(server, name, done, terms)
+            from franca.cli.actions import act_on_filter
+
+            act_on_filter(server, name, done, terms)
             return
         result = server.ask(f"jobs.{name}", {"jobs": references, **filtered})
         server.say(f"{counted(result['count'], 'job')} {done}")
