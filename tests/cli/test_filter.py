@@ -30,6 +30,18 @@ def test_words_and_options_become_one_filter(
     assert double.asked == [("jobs.search", {"q": query, "after": "c1", "limit": 3})]
 
 
+def test_states_that_only_a_filter_knows_are_asked_for_by_one(shell: Shell, double: Double) -> None:
+    double.answers |= {"jobs.search": page(), "jobs.find": {"jobs": [], "after": None}}
+    double.answers["jobs.act"] = {"changed": 0, "skipped": 0, "operation": None}
+    shell("jobs", "ls", "--state", "running", "--state", "dead")
+    shell("jobs", "ls", "--state", "leased", "--state", "dead")
+    shell("jobs", "retry", "--state", "retrying")
+    assert [name for name, _params in double.asked] == ["jobs.search", "jobs.find", "jobs.act"]
+    assert double.params_of("jobs.search")[0]["q"] == "state:running,dead"
+    assert double.params_of("jobs.find")[0]["states"] == ["leased", "dead"]
+    assert double.params_of("jobs.act")[0] == {"action": "retry", "q": "state:retrying"}
+
+
 def test_what_is_found_is_listed_and_how_far_was_looked(shell: Shell, double: Double) -> None:
     found = page(job(9, state="dead"), total=312, total_exact=False, scanned=20_000, of=1_000_000)
     double.answers["jobs.search"] = found | {"next": "c2"}

@@ -9,13 +9,16 @@ import click
 import msgspec
 from msgspec import Raw
 
-from franca.cli.complete import FIELDS, filter_terms, queue_names, type_names
+from franca.cli.complete import FIELDS, STATES, filter_terms, queue_names, type_names
 from franca.cli.group import Group
 from franca.cli.output import cell, counted, pairs, printable, table
 from franca.cli.remote import Failed, Remote, confirm, remote
 from franca.node import exits
 
-STATES = ("waiting", "ready", "leased", "done", "dead", "cancelled")
+OLDER_STATES = ("waiting", "leased")
+"""Words of earlier releases: scheduled or retrying, and running."""
+NEWER_STATES = frozenset({"scheduled", "retrying", "running"})
+"""And those that only a filter knows."""
 COLUMNS = "ID STATE QUEUE TYPE NAME AGE TRIES ERROR"
 MEMBERS = "id state queue type name created_at attempts error"
 ID_MAX = 2**63 - 2
@@ -31,7 +34,9 @@ def filters(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--type", default="", help="Of this type.", shell_complete=type_names),
         click.option("--queue", default="", help="Of this queue.", shell_complete=queue_names),
-        click.option("--state", "states", type=click.Choice(STATES), multiple=True),
+        click.option(
+            "--state", "states", type=click.Choice((*STATES, *OLDER_STATES)), multiple=True
+        ),
     ):
         command = option(command)
     return command
@@ -63,7 +68,7 @@ def ls(
     limit: int,
     after: str,
     oldest_first: bool,
-    **given: object,
+    **given: Any,
 ) -> None:
     """List jobs, newest first, or those that a filter fits.
 
@@ -74,7 +79,7 @@ def ls(
     Terms are joined by and, values by a comma are joined by or, a minus in front means not, and
     a star is anything. Words without a field are looked for in names, errors and arguments.
     """
-    if not terms:
+    if not terms and NEWER_STATES.isdisjoint(given["states"]):
         params = {**given, "limit": limit, "after": _id(after)}
         _tell_found(server, params | {"newest_first": not oldest_first})
         return
@@ -200,7 +205,7 @@ def _add(name: str, done: str, help_text: str, *, asks: bool = False) -> None:
         references: tuple[str, ...],
         terms: str,
         yes: bool = True,
-        **filtered: object,
+        **filtered: Any,
     ) -> None:
         ways = [bool(references), any(filtered.values()), bool(terms.strip())]
         if sum(ways) != 1:
@@ -208,6 +213,8 @@ def _add(name: str, done: str, help_text: str, *, asks: bool = False) -> None:
             raise Failed(reason, exits.USAGE)
         if asks and not references:
             confirm(f"All jobs that fit will be {done}. Go on?", yes)
+        if not NEWER_STATES.isdisjoint(filtered["states"]):
+            terms = " ".join(_terms_of(filtered))
         if terms.strip():
             from franca.cli.actions import act_on_filter
 
