@@ -96,7 +96,8 @@ class Listeners:
                 self._listeners.append(one)
         shown = _shown(address, sockets[0])
         self.addresses.append((name, shown))
-        log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
+        if not log.is_console(self._settings.log_format):  # whose readers the banner tells
+            log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
 
     def _fresh_context(self) -> ssl.SSLContext:
         """What the files say now."""

@@ -30,6 +30,7 @@ from franca.node.clock import SystemClock
 from franca.node.datadir import DataDir, RoomWatch, make_store
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
+from franca.node.hints import client_line
 from franca.node.listeners import Listeners
 from franca.node.node import Node
 from franca.node.operators import Operators
@@ -51,6 +52,7 @@ from franca.node.settings import (
 )
 from franca.protocols.conversation import Notice
 from franca.store.port import StoreBusy, StoreDamaged, StoreError, StoreFull
+from franca.values import read_address
 from franca.web.settings import NAME as WEB
 
 if TYPE_CHECKING:
@@ -351,10 +353,7 @@ class Server(Operators):
             "uptime_s": self.uptime_s(),
             "data": written(self.settings.data),
             "store": self.settings.store,
-            "listeners": [
-                {"protocol": name, "address": written(address)}
-                for name, address in self.listeners.addresses
-            ],
+            "listeners": [self._listener(*taken) for taken in self.listeners.addresses],
             "connections": self.connections(),
             "rss_mb": memory_mb(),
             "commits": self.node.gauges.commits,
@@ -363,6 +362,10 @@ class Server(Operators):
             "unhandled": self.engine.unhandled,
             "peers_refused": self.node.notices.count,
         }
+
+    def _listener(self, name: str, address: str) -> dict[str, object]:
+        hint = client_line(name, read_address(address), self.settings)
+        return {"protocol": name, "address": written(address), "client": written(hint)}
 
 
 def is_of_a_socket(error: BaseException) -> bool:
