@@ -298,6 +298,7 @@ class Lifecycle(Part):
 
     def _note_attempt(self, job: Job, outcome: Outcome, failure: Failure, now: Millis) -> None:
         size = note_attempt(job, outcome, failure, now, self._limits)
+        self._runs_over += (job.attempt_log or ())[-1:]
         if job.policy.durable:
             self._changelog.pending_bytes += size
 

@@ -34,6 +34,7 @@ class Parts:
         self.index = shared.index
         self.changelog = shared.changelog
         self.queue_list = shared.queues
+        self.runs_over = shared.runs_over
         self.watches = shared.watches
         self.locks = shared.locks
         self.volatile = shared.volatile
