@@ -8,7 +8,10 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from franca.control import found
+from franca.control.observer import Observer
 from franca.control.operations import answer, perform
+from franca.core.history import Found, Past, Rates, RatesQuery, Search
 from franca.core.limits import Limits
 from franca.core.model import (
     NEVER,
@@ -65,6 +68,7 @@ class FakeNode(AnyWorld):
         super().__init__(Limits(**limits), now=NOW)
         self.two = TwoWorkers()
         self.stopping = False
+        self.observer = Observer(NOW)
         self.serve({"some": self.two})
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
@@ -80,6 +84,18 @@ class FakeNode(AnyWorld):
 
     async def find(self, query: JobQuery) -> list[Job]:
         return self.store.find(query)
+
+    def clock_ms(self) -> Millis:
+        return self.now
+
+    async def search(self, search: Search) -> Found:
+        return found.search(self.store.find, search)
+
+    async def past(self) -> Past:
+        return found.past(self.store.find)
+
+    async def rates(self, query: RatesQuery) -> Rates:
+        return found.rates(self.store.find, query)
 
     async def backup(self, path: str) -> dict[str, object]:
         raise OSError(f"{path} exists")
@@ -123,6 +139,19 @@ class FakeNode(AnyWorld):
         """The result of an operation, as plain values."""
         result = asyncio.run(perform(self, op, Raw(msgspec.json.encode(params))))
         return msgspec.json.decode(msgspec.json.encode(result))
+
+    def do_all(self, *calls: tuple[str, dict[str, object]]) -> list[Any]:
+        """The results of operations, one after the other; what they leave under way has ended."""
+
+        async def run() -> list[object]:
+            results = [
+                await perform(self, op, Raw(msgspec.json.encode(params))) for op, params in calls
+            ]
+            while rest := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.gather(*rest)
+            return results
+
+        return [msgspec.json.decode(msgspec.json.encode(one)) for one in asyncio.run(run())]
 
     def say(self, line: bytes) -> Any:
         """The whole reply to a line."""

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from franca.control import operations
+from franca.control import workers as control_workers
 from franca.control.operations import OPERATIONS
 from franca.control.port import BadRequest
 from franca.control.views import worker_view
@@ -51,12 +52,42 @@ def test_a_good_line_gets_its_result(node: FakeNode) -> None:
     }
 
 
-def test_every_operation_has_a_docstring_and_is_named_after_its_noun() -> None:
-    for name, operation in OPERATIONS.items():
-        noun, _, verb = name.partition(".")
-        assert noun in ("server", "jobs", "queues", "workers")
-        assert verb
-        assert operation.run.__doc__
+NOUNS = [
+    "server",
+    "store",
+    "jobs",
+    "operations",
+    "queues",
+    "types",
+    "workers",
+    "schedules",
+    "errors",
+]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_says_what_it_is_for_and_who_may_call_it(name: str) -> None:
+    operation = OPERATIONS[name]
+    noun, _, verb = name.partition(".")
+    assert noun in NOUNS if verb else noun in ("overview", "counts", "known", "health", "history")
+    assert operation.role in ("viewer", "operator", "admin")
+    assert operation.summary
+    assert len(operation.summary) < 60
+    assert not operation.summary.endswith(".")
+    assert getattr(operation.run, "func", operation.run).__doc__
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_whoever_may_only_look_changes_nothing(name: str) -> None:
+    looks = name.partition(".")[2] in ("", "list", "show", "find", "search", "get", "status")
+    assert looks is (OPERATIONS[name].role == "viewer")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_it_takes_and_answers_can_be_written_down(name: str) -> None:
+    operation = OPERATIONS[name]
+    msgspec.json.schema(operation.params)
+    msgspec.json.schema(operation.result)
 
 
 def test_stop_is_passed_on(node: FakeNode) -> None:
@@ -136,7 +167,7 @@ def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
 def test_many_workers_are_asked_a_few_in_each_turn(
     node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "ACTED_WORKERS", 2)
+    monkeypatch.setattr(control_workers, "ACTED_WORKERS", 2)
     turns = 0
     ask = node.ask
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from franca.control.jobs import NAMES_MAX, Reference, States, by_ids, by_names, held_ids, states_of
 from franca.control.port import BadRequest, NodePort, T
@@ -24,6 +24,9 @@ from franca.engine.engine import Engine
 
 SKIPPED_MAX = 1_000
 """Jobs that refused and are told one by one; more are only counted."""
+
+
+Fits = Callable[[Job], bool]
 
 
 class Choose(Struct, forbid_unknown_fields=True):
@@ -53,8 +56,7 @@ async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
     if bool(params.states or params.queue or params.type) == bool(params.jobs):
         raise BadRequest("say which jobs: by id or name, or by state, queue or type")
     if params.jobs:
-        references = list(dict.fromkeys(str(reference) for reference in params.jobs))
-        return await ActionRun(node, action, references).on_references()
+        return asdict(await act_on_named(action, node, params.jobs))
     wanted = states_of(params.states)
     states = tuple(state for state in action.states if state in wanted or not wanted)
     if not states:
@@ -63,13 +65,33 @@ async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
     return await ActionRun(node, Action(action.verb, states), []).on_filter(params)
 
 
-class ActionRun:
-    """An action on the jobs of one request, and what becomes of them."""
+class Result(Struct):
+    """What became of an action on jobs that were named."""
 
-    def __init__(self, node: NodePort, action: Action, references: list[str]) -> None:
+    count: int
+    missing: list[str]
+    skipped: list[View]
+
+
+async def act_on_named(action: Action, node: NodePort, jobs: Sequence[Reference]) -> Result:
+    """Do it to the jobs of these ids or names, as far as they are in the right state."""
+    references = list(dict.fromkeys(str(reference) for reference in jobs))
+    return await ActionRun(node, action, references).on_references()
+
+
+class ActionRun:
+    """An action on the jobs of one request, and what becomes of them.
+
+    Where `fits` is given, a job must still be one of those that are meant.
+    """
+
+    def __init__(
+        self, node: NodePort, action: Action, references: list[str], fits: Fits | None = None
+    ) -> None:
         self._node = node
         self._broker = node.engine.broker
         self._action = action
+        self._fits = fits
         self._references = dict.fromkeys(references)
         self._count = 0
         self._done_by_id: set[str] = set()
@@ -78,7 +100,7 @@ class ActionRun:
         self._reasons: dict[str, str] = {}
         self._skipped: list[View] = []
 
-    async def on_references(self) -> View:
+    async def on_references(self) -> Result:
         """Act on the jobs named; what is missing or in another state is told apart."""
         left = list(self._references)
         for search, done in ((by_ids, self._done_by_id), (by_names, self._done_by_name)):
@@ -94,7 +116,12 @@ class ActionRun:
             if job in states:
                 reason = self._reasons.get(job, f"it is {states[job]}")
                 skipped.append({"job": job, "state": states[job], "reason": reason})
-        return {"count": self._count, "missing": missing, "skipped": skipped}
+        return Result(self._count, missing, skipped)
+
+    async def on_ids(self, ids: Sequence[JobId]) -> tuple[int, int]:
+        """Act on jobs of these ids; how many there were, and how many refused."""
+        await self._act_on_stored(ids)
+        return self._count, self._refusals
 
     async def on_filter(self, params: Choose) -> View:
         """Act on all that a filter fits; jobs newer than the request are left."""
@@ -114,7 +141,7 @@ class ActionRun:
     def _act(self, jobs: Iterable[Job], now: Millis) -> None:
         """Act on those of the jobs that are in the right state."""
         for job in jobs:
-            if job.state not in self._action.states:
+            if job.state not in self._action.states or (self._fits and not self._fits(job)):
                 continue
             try:
                 self._action.verb(self._broker, job, now)

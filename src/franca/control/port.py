@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from franca.core.errors import Refused
+from franca.core.history import Found, Past, Rates, RatesQuery, Search
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
+
+if TYPE_CHECKING:
+    from franca.control.observer import Observer
 
 T = TypeVar("T")
 
@@ -27,6 +31,10 @@ class NodePort(Protocol):
     """A running server, as operations see it."""
 
     engine: Engine
+    observer: Observer
+
+    def clock_ms(self) -> Millis:
+        """The time now: what spans are measured with."""
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         """Run `act` between two turns; its result comes when what it changed is durable."""
@@ -36,6 +44,15 @@ class NodePort(Protocol):
 
     async def find(self, query: JobQuery) -> list[Job]:
         """Search what is committed, ended jobs included. What is found is only to be read."""
+
+    async def search(self, search: Search) -> Found:
+        """Look through what is committed, ended jobs included. What is found is only to be read."""
+
+    async def past(self) -> Past:
+        """How much is remembered of ended jobs."""
+
+    async def rates(self, query: RatesQuery) -> Rates:
+        """How many jobs ended in each step of some time, and how long they waited and ran."""
 
     async def backup(self, path: str) -> dict[str, object]:
         """Write a whole and consistent copy of the store into a new file."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
+from franca.control import found
+from franca.control.observer import Observer
+from franca.core.history import Found, Past, Rates, RatesQuery, Search
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.blame import is_of_the_core
 from franca.engine.engine import Engine
@@ -19,6 +23,11 @@ class Operators:
     """Runs operators' acts on a node. An error inside the broker ends the server all the same."""
 
     node: Node
+    observer: Observer
+
+    def clock_ms(self) -> Millis:
+        """The time now: what spans are measured with."""
+        return self.node.clock.now()
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         """Run `act` between two turns; its result comes when what it changed is durable."""
@@ -54,6 +63,22 @@ class Operators:
         """Search the store on another thread; only what is committed is found."""
         self.node.write_now()
         return await asyncio.get_running_loop().run_in_executor(None, self.node.store.find, query)
+
+    async def search(self, search: Search) -> Found:
+        """Look through the store on another thread; only what is committed is found."""
+        return await self._read(partial(found.search, self.node.store.find, search))
+
+    async def past(self) -> Past:
+        """How much is remembered of ended jobs."""
+        return await self._read(partial(found.past, self.node.store.find))
+
+    async def rates(self, query: RatesQuery) -> Rates:
+        """How many jobs ended in each step of some time, and how long they waited and ran."""
+        return await self._read(partial(found.rates, self.node.store.find, query))
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        self.node.write_now()
+        return await asyncio.get_running_loop().run_in_executor(None, read)
 
     async def settle(self) -> None:
         """Wait until everything said so far is durable and sent."""

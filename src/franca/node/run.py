@@ -9,15 +9,17 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
 from traceback import walk_tb
+from typing import Any
 
 from msgspec.structs import replace
 
 from franca import __version__
+from franca.control.observer import Observer
 from franca.control.path import written
 from franca.control.server import ControlServer
 from franca.core.broker import Broker
@@ -107,6 +109,7 @@ class Server(Operators):
         self._announce = announce
         self._clock = SystemClock()
         self._started_at = self._clock.now()
+        self.observer = Observer(self._started_at)
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._failure: BaseException | None = None
@@ -151,8 +154,7 @@ class Server(Operators):
         on_error = partial(log.failure, "operation-failed", "an operation failed")
         control = ControlServer(self, str(data.path), on_error=on_error)
         files = FileWatches(service for service in services.values() if service.file)
-        watch = asyncio.create_task(self._watch(room, files))
-        watch.add_done_callback(self._on_task_done)
+        tasks = self._begin(self._watch(room, files), self.observer.watch(self))
         try:
             files.read()
             await self.listeners.open(services)
@@ -165,7 +167,8 @@ class Server(Operators):
             if self._failure is None:
                 await self._leave()
         finally:
-            watch.cancel()
+            for task in tasks:
+                task.cancel()
             await control.close()
             self.listeners.close()
             self.node.close()
@@ -177,6 +180,13 @@ class Server(Operators):
             return _report(self._failure, data)
         log.event("info", "stopped", "stopped")
         return exits.OK
+
+    def _begin(self, *watches: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+        """Go on with these until they are cancelled."""
+        tasks = [asyncio.create_task(watch) for watch in watches]
+        for task in tasks:
+            task.add_done_callback(self._on_task_done)
+        return tasks
 
     # -- from ready to the end -----------------------------------------------------------------
 
