@@ -37,7 +37,7 @@ PARAMS: dict[str, Any] = {
     "schedules.pause": {"id": "nightly"},
     "schedules.resume": {"id": "nightly"},
     "schedules.delete": {"id": "nightly"},
-    "store.import": {"jobs": []},
+    "store.import": {"lines": []},
     "queues.list": {"recent": True},
 }
 FAILS = ("server.backup",)

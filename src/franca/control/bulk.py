@@ -95,7 +95,7 @@ class Background:
 
         def fits(job: Job) -> bool:
             # One that has run since would be retried again and again.
-            return job.id <= newest and job.started_at < wanted.now and wanted.fits(job)
+            return job.id <= newest and job.started_at <= wanted.now and wanted.fits(job)
 
         asked = replace(wanted.search(), limit=PAGE_JOBS, fits=fits)
         held, _ = await held_only(node, fits)

@@ -120,6 +120,15 @@ class ActionRun:
 
     async def on_ids(self, ids: Sequence[JobId]) -> tuple[int, int]:
         """Act on jobs of these ids; how many there were, and how many refused."""
+        jobs = self._broker.jobs
+
+        def act(some: Sequence[JobId], engine: Engine, now: Millis) -> None:
+            self._act([jobs[job_id] for job_id in some if job_id in jobs], now)
+
+        # The store is not told of these.
+        held = [job_id for job_id in ids if job_id in jobs and not jobs[job_id].policy.durable]
+        for some in self._portions(held):
+            await self._node.ask(partial(act, some))
         await self._act_on_stored(ids)
         return self._count, self._refusals
 

@@ -17,6 +17,7 @@ from msgspec import Raw, Struct
 
 from franca.control import (
     bulk,
+    importing,
     job_search,
     jobs,
     overview,
@@ -154,7 +155,7 @@ OPERATIONS: dict[str, Operation] = {
         large=True,
     ),
     "store.import": _admin(
-        portable.import_, portable.Import, portable.Imported, "Make exported jobs anew",
+        importing.import_, importing.Import, importing.Imported, "Make exported jobs anew",
         carries=True,
     ),
     "jobs.push": _change(jobs.push, jobs.Push, AnyView, "Submit a job", carries=True),

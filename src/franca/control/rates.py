@@ -76,13 +76,15 @@ def _grown(before: int, now: int) -> int:
 class Rates:
     """The samples of the last hour. A sample is begun, given its lines one by one, and is there.
 
-    `number` counts samples; `_times` has when each was begun, and the time before the first.
+    `number` counts samples. `_left_out` is whether there were more queues at the one before than
+    are looked at; `_times` has when each was begun.
     """
 
     def __init__(self) -> None:
         self.number = 0
         self.all: Line | None = None
         self.queues: dict[str, Line] = {}
+        self._left_out = self._leaves_out = False
         self._times: list[Millis] = [0] * (KEPT + 1)
 
     def is_due(self, now: Millis) -> bool:
@@ -92,6 +94,7 @@ class Rates:
     def begin(self, now: Millis, total: Counters) -> None:
         """The next sample, of all queues together."""
         self.number += 1
+        self._left_out, self._leaves_out = self._leaves_out, False
         self._times[self.number % (KEPT + 1)] = now
         if self.all is None:
             self.all = Line(total, self.number)
@@ -103,8 +106,14 @@ class Rates:
         line = self.queues.get(name)
         if line is not None:
             line.put(self.number, counters)
-        elif len(self.queues) < QUEUES_MAX:
+        elif len(self.queues) >= QUEUES_MAX:
+            self._leaves_out = True
+        elif self.number == 1 or self._left_out:
             self.queues[name] = Line(counters, self.number)
+        else:
+            # It was not there at the sample before, so it began with nothing.
+            line = self.queues[name] = Line(Counters(), self.number - 1)
+            line.put(self.number, counters)
 
     def end(self) -> None:
         """Queues that were not seen in this sample are gone."""
