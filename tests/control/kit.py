@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from franca.control import found
 from franca.control.observer import Observer
 from franca.control.operations import answer, perform
-from franca.core.history import Found, Past, Rates, RatesQuery, Search
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.limits import Limits
 from franca.core.model import (
     NEVER,
@@ -69,6 +69,7 @@ class FakeNode(AnyWorld):
         self.two = TwoWorkers()
         self.stopping = False
         self.observer = Observer(NOW)
+        self.noted: list[tuple[Millis, Tallies]] = []
         self.serve({"some": self.two})
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
@@ -96,6 +97,9 @@ class FakeNode(AnyWorld):
 
     async def rates(self, query: RatesQuery) -> Rates:
         return found.rates(self.store.find, query)
+
+    def note(self, at: Millis, queues: Tallies) -> None:
+        self.noted.append((at, queues))
 
     async def backup(self, path: str) -> dict[str, object]:
         raise OSError(f"{path} exists")

@@ -110,3 +110,18 @@ def test_small_charts_have_forty_points() -> None:
     recent = (rates := sampled(list(range(100)))).recent(rates.queues["q"])
     assert recent is not None
     assert len(recent.into) == len(recent.out) == len(recent.depth) == 40
+
+
+def test_a_minute_is_told_once_with_what_is_left_out_as_one() -> None:
+    rates = Rates()
+    told = []
+    for number in range(10):
+        rates.begin(START + number * SAMPLE_MS, Counters(5 * number, 0, 0, 7))
+        rates.put("q", Counters(3 * number, 0, 0, 4))
+        rates.end()
+        told.append(rates.minute())
+    minutes = [minute for minute in told if minute is not None]
+    assert [bool(minute) for minute in told] == [False] * 4 + [True] + [False] * 3 + [True, False]
+    for minute in minutes:
+        numbers = {name: (tally.pushed, tally.depth) for name, tally in minute.items()}
+        assert numbers == {"q": (12, 4), "*other*": (8, 3)}

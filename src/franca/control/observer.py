@@ -141,6 +141,9 @@ class Observer:
                 rates.put(queue.name, counters_of(queue))
             await asyncio.sleep(0)
         rates.end()
+        minute = rates.minute()
+        if minute is not None:
+            node.note(now, minute)
 
     # -- sums of all queues -----------------------------------------------------------------------
 

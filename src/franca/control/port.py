@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from franca.core.errors import Refused
-from franca.core.history import Found, Past, Rates, RatesQuery, Search
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
 
@@ -53,6 +53,9 @@ class NodePort(Protocol):
 
     async def rates(self, query: RatesQuery) -> Rates:
         """How many jobs ended in each step of some time, and how long they waited and ran."""
+
+    def note(self, at: Millis, queues: Tallies) -> None:
+        """Have the store remember, with its rates, what came into queues and what is ready."""
 
     async def backup(self, path: str) -> dict[str, object]:
         """Write a whole and consistent copy of the store into a new file."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from msgspec import Struct
 
 from franca.control.shapes import Recent
+from franca.core.history import OTHER, Tallies, Tally
 from franca.core.model import Millis
 
 SAMPLE_MS = 15_000
@@ -119,6 +120,26 @@ class Rates:
         """Queues that were not seen in this sample are gone."""
         for name in [name for name, line in self.queues.items() if line.seen < self.number]:
             del self.queues[name]
+
+    def minute(self) -> Tallies | None:
+        """What came into each queue within the last minute, and how many jobs are ready there now.
+
+        Every so many samples; None in between. Of queues that are not looked at it is their sum.
+        """
+        if self.all is None or self.number % MINUTE != 1 or self.number == 1:
+            return None
+        told = {name: self._tally(line) for name, line in self.queues.items()}
+        rest = self._tally(self.all)
+        rest.pushed -= sum(tally.pushed for tally in told.values())
+        rest.depth -= sum(tally.depth for tally in told.values())
+        if rest.pushed > 0 or rest.depth > 0:
+            told[OTHER] = Tally(pushed=max(rest.pushed, 0), depth=max(rest.depth, 0))
+        return told
+
+    def _tally(self, line: Line) -> Tally:
+        numbers = range(max(self.number - MINUTE, line.since) + 1, self.number + 1)
+        pushed = sum(line.pushed[number % KEPT] for number in numbers)
+        return Tally(pushed=pushed, depth=line.last.ready)
 
     # -- what is told ---------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from franca.control import found
 from franca.control.observer import Observer
-from franca.core.history import Found, Past, Rates, RatesQuery, Search
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.blame import is_of_the_core
 from franca.engine.engine import Engine
@@ -75,6 +75,12 @@ class Operators:
     async def rates(self, query: RatesQuery) -> Rates:
         """How many jobs ended in each step of some time, and how long they waited and ran."""
         return await self._read(partial(found.rates, self.node.store.find, query))
+
+    def note(self, at: Millis, queues: Tallies) -> None:
+        """Have the store remember what came into queues, if it keeps rates."""
+        remember = getattr(self.node.store, "note", None)
+        if remember is not None:
+            remember(at, queues, {})
 
     async def _read(self, read: Callable[[], T]) -> T:
         self.node.write_now()
