@@ -88,6 +88,24 @@ def test_a_job_that_ran_since_is_not_acted_on_again(
     assert (told["done"], told["failed"]) == (3, 0)
 
 
+def test_jobs_that_come_while_it_goes_on_are_left(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "PAGE_JOBS", 1)
+    for minute in (1, 2, 3):
+        node.submit(run_at=NOW + minute * 60_000)
+    search = node.search
+
+    async def producing(asked: Any) -> Any:
+        assert len(node.broker.jobs) < 20
+        node.submit(run_at=NOW + 3_600_000)
+        return await search(asked)
+
+    monkeypatch.setattr(node, "search", producing)
+    node.do_all(("jobs.act", {"action": "cancel", "state": "scheduled"}))
+    assert node.do("operations.show", id="op-1")["done"] == 3
+
+
 def test_a_job_that_has_changed_since_it_was_found_must_still_fit(
     node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

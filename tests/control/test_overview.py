@@ -184,6 +184,8 @@ def test_types_are_told_with_their_share(node: FakeNode) -> None:
     assert (second["type"], second["queues"]) == ("seldom", ["q"])
     assert 80 <= first["ran_p50_ms"] <= 130
     assert sum(first["recent"]["done"]) == 3
+    node.now += 1_800_000
+    assert node.do("queues.show", queue="q", range="15m")["types"] == []
     types = node.do("queues.show", queue="q")["types"]
     assert [(one["type"], one["share"], one["p50_ms"]) for one in types] == [
         ("often", 0.75, 100),
