@@ -209,3 +209,18 @@ def test_the_history_tells_its_bounds(node: FakeNode) -> None:
     assert told["bounds"]["jobs"] == node.limits.ended_jobs
     assert told["oldest_at"].startswith("2030")
     assert NOW > 0
+
+
+def test_a_damaged_store_ends_nothing_but_questions_about_it(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def damaged(*asked: object) -> Any:
+        raise ValueError("damaged")
+
+    for read in ("past", "rates", "search", "find"):
+        monkeypatch.setattr(node, read, damaged)
+    work(node, "q", 3)
+    pass_samples(node, 5)
+    assert node.observer.rates.number == 6
+    with pytest.raises(ValueError, match="damaged"):
+        node.do("counts")
