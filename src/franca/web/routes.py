@@ -71,7 +71,7 @@ ROUTES: Final = (
     Route("GET", "operations/{id}", "operations.show", _ID),
     Route("DELETE", "operations/{id}", "operations.stop", _ID),
     # -- queues -------------------------------------------------------------------------------
-    Route("GET", "queues", "queues.list"),
+    Route("GET", "queues", "queues.list", given={"recent": True}),
     Route("GET", "queues/{name}", "queues.show", _QUEUE),
     Route("POST", "queues/{name}/pause", "queues.pause", _QUEUES),
     Route("POST", "queues/{name}/resume", "queues.resume", _QUEUES),
