@@ -62,7 +62,7 @@ class WebServer:
         self._waits = Waits()
         self._routes = routes
         self._openapi = b""
-        self.events = Events(node, redaction)
+        self.events = Events(node, redaction, on_error)
         self._state = ServerState()
         self._rest = Rest(node, redaction, self._unsent)
         authentication = Authentication(settings, other_passwords, clock)
