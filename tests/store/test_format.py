@@ -95,7 +95,7 @@ def test_attempts_and_ended_jobs_of_earlier_versions_were_run_by_nobody_knows_wh
     job = a_job(7, state=State.DONE, attempt_log=[run], by=2)
     [found] = decode(encode([job]))
     assert (found.by, found.attempt_log) == (2, [run])
-    [[*fields, _]] = msgspec.msgpack.decode(encode([job]))
+    [[*fields, _, _]] = msgspec.msgpack.decode(encode([job]))
     fields[Ended.__struct_fields__.index("attempt_log")][0].pop()
     [found] = decode(msgspec.msgpack.encode([fields]))
     assert (found.by, found.attempt_log and found.attempt_log[0].by) == (0, 0)
