@@ -62,6 +62,15 @@ def test_a_job_is_killed_retried_and_deleted(site: Site) -> None:
     assert site.api("DELETE", f"jobs/{job}").json["count"] == 1
 
 
+def test_what_cannot_be_done_to_a_job_is_refused(site: Site) -> None:
+    answer = site.api("POST", "jobs/77/retry")
+    assert (answer.status, answer.json["detail"]) == (404, "there is no job 77")
+    job = submit(site)
+    answer = site.api("POST", f"jobs/{job}/retry")
+    assert (answer.status, answer.json["code"]) == (409, "refused")
+    assert "ready" in answer.json["detail"]
+
+
 @pytest.mark.parametrize("name", ["mail", "a b", "a/b", "ü?#%", "..", "a//b"])
 def test_a_queue_of_any_name_is_paused(site: Site, name: str) -> None:
     submit(site, queue=name)

@@ -68,7 +68,11 @@ class WebServer:
         authentication = Authentication(settings, other_passwords, clock)
         pages = Pages(Files(), authentication, self._rest.bodies)
         submits = Submits(self._rest, self._waits)
-        special = {"submit": submits.handler, "lease": self._lease}
+        special = {
+            "submit": submits.handler,
+            "lease": self._lease,
+            "one": self._rest.on_one,
+        }
         router = Router(
             [
                 *self._rest.entries(routes, special),
