@@ -61,33 +61,75 @@ def test_an_action_is_for_the_states_in_which_it_can_be_done(node: FakeNode) -> 
             node.do("jobs.act", action="retry", **params)
 
 
-def test_a_job_that_ran_since_is_not_acted_on_again(node: FakeNode) -> None:
+def test_a_job_that_ran_since_is_not_acted_on_again(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Retried jobs that fail at once would be retried for ever."""
+    monkeypatch.setattr(bulk, "PAGE_JOBS", 1)
     for _ in range(3):
         node.submit("q", policy=Policy(max_failures=99, delay_ms=60_000))
         node.fail(node.lease(), "x")
     search = node.search
-    node.now += 1_000
+    searches = 0
 
     async def failing(asked: Any) -> Any:
+        nonlocal searches
+        searches += 1
+        assert searches < 20
         node.now += 1
-        found = await search(asked)
+        node.submit("q", policy=Policy(max_failures=99, delay_ms=60_000))
         while node.broker.queues["q"].ready:
             node.fail(node.lease(), "again")
-        return found
+        return await search(asked)
 
-    node.search = failing  # type: ignore[method-assign,assignment]
+    monkeypatch.setattr(node, "search", failing)
     [begun] = node.do_all(("jobs.act", {"action": "retry", "q": "state:retrying"}))
     told = node.do("operations.show", id=begun["operation"])
-    assert told["done"] == 3
+    assert (told["done"], told["failed"]) == (3, 0)
 
 
-def test_it_can_be_stopped_and_what_is_done_stays_done() -> None:
+def test_jobs_that_come_while_it_goes_on_are_left(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "PAGE_JOBS", 1)
+    for minute in (1, 2, 3):
+        node.submit(run_at=NOW + minute * 60_000)
+    search = node.search
+
+    async def producing(asked: Any) -> Any:
+        assert len(node.broker.jobs) < 20
+        node.submit(run_at=NOW + 3_600_000)
+        return await search(asked)
+
+    monkeypatch.setattr(node, "search", producing)
+    node.do_all(("jobs.act", {"action": "cancel", "state": "scheduled"}))
+    assert node.do("operations.show", id="op-1")["done"] == 3
+
+
+def test_a_job_that_has_changed_since_it_was_found_must_still_fit(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.submit()
+    node.submit()
+    search = node.search
+
+    async def leasing(asked: Any) -> Any:
+        found = await search(asked)
+        node.lease()
+        return found
+
+    monkeypatch.setattr(node, "search", leasing)
+    node.do_all(("jobs.act", {"action": "cancel", "q": "tries<1"}))
+    assert states(node) == ["leased", "cancelled"]
+
+
+def test_it_can_be_stopped_and_what_is_done_stays_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk, "PAGE_JOBS", 4)
     node = FakeNode(supply_jobs=2)
     for _ in range(20):
         node.submit("old")
-    asked = 0
-    recall = node.recall
+    asked = searches = 0
+    recall, search = node.recall, node.search
 
     async def stopping(*args: Any) -> Any:
         nonlocal asked
@@ -96,12 +138,19 @@ def test_it_can_be_stopped_and_what_is_done_stays_done() -> None:
             await perform(node, "operations.stop", Raw(b'{"id":"op-1"}'))
         return await recall(*args)
 
-    node.recall = stopping  # type: ignore[method-assign,assignment]
+    async def counted(query: Any) -> Any:
+        nonlocal searches
+        searches += 1
+        return await search(query)
+
+    monkeypatch.setattr(node, "recall", stopping)
+    monkeypatch.setattr(node, "search", counted)
     node.do_all(OLD)
     told = node.do("operations.show", id="op-1")
     assert 0 < told["done"] < 20
     assert told["ended_at"] is not None
     assert states(node).count("cancelled") == told["done"]
+    assert searches == 2
 
 
 def test_so_many_are_under_way_and_so_many_remembered(
@@ -146,7 +195,7 @@ def test_jobs_submitted_together_are_taken_in_or_refused_each_by_itself(node: Fa
         {"queue": "a", "type": "t", "in_ms": 5_000, "name": "n"},
     ]
     told = node.do("jobs.submit", jobs=jobs)["jobs"]
-    assert [one["state"] for one in told] == ["ready", None, "scheduled"]
+    assert [one.get("state") for one in told] == ["ready", None, "scheduled"]
     assert "type" in told[1]["error"]
     assert (node.broker.jobs[1].priority, node.broker.jobs[1].origin) == (-3, "rest")
     assert node.broker.jobs[2].run_at == NOW + 5_000

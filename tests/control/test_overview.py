@@ -7,6 +7,7 @@ import pytest
 from msgspec import Raw
 
 from franca.control.operations import perform
+from franca.control.port import BadRequest
 from franca.control.rates import SAMPLE_MS
 from franca.control.series import RANGES
 from franca.core.model import Policy
@@ -127,7 +128,7 @@ def test_a_schedule_that_failed_twice_in_a_row_is_told(node: FakeNode) -> None:
     for times in (1, 2, 3):
         node.do("schedules.run", id="s")
         node.fail(node.lease("s"), "no")
-        pass_samples(node, 1)
+        pass_samples(node, 2)
         found = notices(node).get("schedule")
         assert (found and found["facts"]["failed"]) == (times if times > 1 else None)
     node.do("schedules.run", id="s")
@@ -144,7 +145,9 @@ def test_a_pause_may_end_by_itself(node: FakeNode) -> None:
     facts = notices(node)["paused"]["facts"]
     assert facts["until"] == "2030-03-17T17:56:40.000Z"
     pass_samples(node, 42)
-    assert notices(node) == {} or "paused" not in notices(node)
+    assert "paused" not in notices(node)
+    with pytest.raises(BadRequest, match="future"):
+        node.do("queues.pause", queues=["a"], until="2030-03-17T17:56:40Z")
 
 
 def test_a_crowd_is_given_the_same_answer(node: FakeNode) -> None:
@@ -181,6 +184,8 @@ def test_types_are_told_with_their_share(node: FakeNode) -> None:
     assert (second["type"], second["queues"]) == ("seldom", ["q"])
     assert 80 <= first["ran_p50_ms"] <= 130
     assert sum(first["recent"]["done"]) == 3
+    node.now += 1_800_000
+    assert node.do("queues.show", queue="q", range="15m")["types"] == []
     types = node.do("queues.show", queue="q")["types"]
     assert [(one["type"], one["share"], one["p50_ms"]) for one in types] == [
         ("often", 0.75, 100),
@@ -204,3 +209,18 @@ def test_the_history_tells_its_bounds(node: FakeNode) -> None:
     assert told["bounds"]["jobs"] == node.limits.ended_jobs
     assert told["oldest_at"].startswith("2030")
     assert NOW > 0
+
+
+def test_a_damaged_store_ends_nothing_but_questions_about_it(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def damaged(*asked: object) -> Any:
+        raise ValueError("damaged")
+
+    for read in ("past", "rates", "search", "find"):
+        monkeypatch.setattr(node, read, damaged)
+    work(node, "q", 3)
+    pass_samples(node, 5)
+    assert node.observer.rates.number == 6
+    with pytest.raises(ValueError, match="damaged"):
+        node.do("counts")

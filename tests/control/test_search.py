@@ -118,6 +118,19 @@ def test_one_job_is_told_whole(node: FakeNode) -> None:
     assert job["result"] is None
 
 
+def test_runs_that_are_not_remembered_are_counted() -> None:
+    node = FakeNode(story_attempts=2)
+    node.submit(policy=RETRIED)
+    for _ in range(5):
+        node.fail(node.lease(), "x")
+        node.now += 60_000
+        node.broker.tick(node.now)
+        node.run()
+    node.lease()
+    told = [run["number"] for run in node.do("jobs.get", job=1)["attempt_log"]]
+    assert told == [4, 5, 6]
+
+
 def test_of_an_ended_job_it_is_told_what_is_not_known(node: FakeNode) -> None:
     node.submit()
     finish(node, "q", NOW + 5)

@@ -74,6 +74,42 @@ def test_counts_and_paused_queues_are_told_when_they_change(
     assert call.body.count(b"event: jobs") <= 3, "it is told though nothing changed"
 
 
+def test_how_far_an_action_on_many_jobs_is_is_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "EVERY_S", 0)
+
+    async def talk(call: Call) -> None:
+        site.node.submit("mail")
+        _, work = site.begin("POST", "/api/v1/jobs/actions", {"action": "kill", "q": "queue:mail"})
+        await work
+        await call.until(b'event: operation\ndata: {"id":"op-1","action":"kill"')
+        await call.until(b'"done":1')
+
+    call = listen(site, talk)
+    assert call.body.count(b"event: operation") <= 3, "it is told though nothing changed"
+
+
+def test_a_store_that_cannot_be_read_ends_no_stream(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def past() -> None:
+        raise RuntimeError("damaged")
+
+    monkeypatch.setattr(events, "EVERY_S", 0)
+    monkeypatch.setattr(site.node, "past", past)
+
+    async def talk(call: Call) -> None:
+        while not site.errors:
+            await asyncio.sleep(0)
+        site.web.events.publish("a", {"n": 1})
+        await call.until(b'"n":1')
+
+    listen(site, talk)
+    assert [str(error) for error in site.errors] == ["damaged"]
+    site.errors.clear()
+
+
 def test_who_comes_back_gets_what_it_missed(site: Site) -> None:
     async def first(call: Call) -> None:
         site.web.events.publish("a", {"n": 1})

@@ -46,7 +46,7 @@ def test_jobs_are_found_by_what_the_query_says(site: Site) -> None:
 def test_jobs_submitted_together_came_over_rest_whatever_they_say(site: Site) -> None:
     jobs = [{"queue": "q", "type": "t"}, {"queue": "q", "type": "t", "via": "control"}, {}]
     answer = site.api("POST", "jobs/batch-submit", {"jobs": jobs}).json["jobs"]
-    assert [one["state"] for one in answer] == ["ready", "ready", None]
+    assert [one.get("state") for one in answer] == ["ready", "ready", None]
     assert "queue" in answer[2]["error"]
     assert {job.origin for job in site.node.broker.jobs.values()} == {"rest"}
     refused = site.api("POST", "jobs/batch-submit", {"jobs": jobs, "via": "control"})
@@ -60,6 +60,15 @@ def test_a_job_is_killed_retried_and_deleted(site: Site) -> None:
     assert site.api("POST", f"jobs/{job}/retry").json["count"] == 1
     assert site.api("POST", "jobs/actions", {"action": "kill", "ids": [job]}).json["changed"] == 1
     assert site.api("DELETE", f"jobs/{job}").json["count"] == 1
+
+
+def test_what_cannot_be_done_to_a_job_is_refused(site: Site) -> None:
+    answer = site.api("POST", "jobs/77/retry")
+    assert (answer.status, answer.json["detail"]) == (404, "there is no job 77")
+    job = submit(site)
+    answer = site.api("POST", f"jobs/{job}/retry")
+    assert (answer.status, answer.json["code"]) == (409, "refused")
+    assert "ready" in answer.json["detail"]
 
 
 @pytest.mark.parametrize("name", ["mail", "a b", "a/b", "ü?#%", "..", "a//b"])

@@ -41,6 +41,24 @@ def test_a_job_is_leased_and_done(site: Site) -> None:
     assert answer["token"] not in str(shown)
 
 
+def over_http(site: Site) -> list[dict[str, Any]]:
+    workers = site.api("GET", "workers").json["workers"]
+    return [worker for worker in workers if worker["protocol"] == "rest"]
+
+
+def test_who_works_over_http_is_a_worker_while_it_runs_a_job(site: Site) -> None:
+    job, token = leased(site)
+    other, _ = leased(site)
+    [worker] = over_http(site)
+    assert (worker["name"], worker["state"], worker["queues"]) == ("w-1", "busy", ["q"])
+    assert [run["id"] for run in worker["running"]] == [job, other]
+    asked = site.api("POST", "workers/stop", {"all": True}).json
+    assert asked["missing"] == []
+    site.api("POST", f"jobs/{job}/ack", {"token": token})
+    [worker] = over_http(site)
+    assert [run["id"] for run in worker["running"]] == [other]
+
+
 def test_without_a_job_there_is_no_content(site: Site) -> None:
     answer = site.api("POST", "lease", LEASE)
     assert (answer.status, answer.body) == (204, b"")

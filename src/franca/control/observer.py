@@ -48,7 +48,7 @@ WORST_QUEUES = 50
 
 
 class Summed(Struct):
-    """All queues together."""
+    """All queues together; of what has ended nothing is said."""
 
     counts: shapes.Counts
     oldest_ms: int | None = None
@@ -98,13 +98,14 @@ class Observer:
         self.lags: deque[tuple[Millis, float | None, float | None]] = deque(maxlen=KEPT)
         self._lately: dict[str, Kept[PastRates]] = {}
         self._summed: Kept[Summed] = Kept()
+        self._counts: Kept[shapes.Counts] = Kept()
         self._errors: Kept[bool] = Kept(ERRORS_KEPT_MS)
         self._looked_at = (-1, -1, -1)
         self._crossings: deque[dict[tuple[str, str], int]] = deque(maxlen=CROSSINGS_KEPT)
         self._crossed_at: Millis = 0
 
     async def watch(self, node: NodePort) -> None:
-        """Look again and again, until it is cancelled."""
+        """Look again and again, until it is cancelled. Not at the store: it may be damaged."""
         while True:
             await self.look(node)
             await asyncio.sleep(LOOK_S)
@@ -174,8 +175,6 @@ class Observer:
             aged.sort(reverse=True)
             del aged[WORST_QUEUES:]
             await asyncio.sleep(0)
-        past = await node.past()
-        counts.done, counts.cancelled = past.done, past.cancelled
         worst = [name for _, name in aged]
         found = Summed(counts, worst=worst, paused=frozenset(paused))
         if aged:
@@ -184,7 +183,12 @@ class Observer:
 
     async def counts(self, node: NodePort) -> shapes.Counts:
         """How many jobs are in each state."""
-        return (await self.summed(node)).counts
+        return await self._counts.get(node, lambda: self._count(node))
+
+    async def _count(self, node: NodePort) -> shapes.Counts:
+        summed = await self.summed(node)
+        past = await node.past()
+        return replace(summed.counts, done=past.done, cancelled=past.cancelled)
 
     # -- errors -----------------------------------------------------------------------------------
 
@@ -244,6 +248,7 @@ class Observer:
     def forget(self) -> None:
         """Something was changed, which is to be seen at once."""
         self._summed.forget()
+        self._counts.forget()
         for kept in self.kept.values():
             kept.forget()
 

@@ -41,7 +41,7 @@ async def overview(node: NodePort, params: In) -> Raw:
 
 async def _overview(node: NodePort, range_: str) -> bytes:
     observer = node.observer
-    summed = await observer.summed(node)
+    summed, found = await observer.summed(node), await observer.counts(node)
     await observer.look_at_errors(node)
     stats = await queue_stats(node)
     drawn = await draw(node, range_)
@@ -59,7 +59,7 @@ async def _overview(node: NodePort, range_: str) -> bytes:
         return msgspec.json.encode(
             shapes.Overview(
                 now_at=moment(broker.wall(now)),
-                counts=summed.counts,
+                counts=found,
                 rates=shapes.Rates(rate.pushed, rate.done, rate.failed)
                 if rate
                 else shapes.Rates(0.0, 0.0, 0.0),

@@ -28,9 +28,11 @@ from franca.core.model import PAST, Demand, Failure, Job, Millis, OnHangUp, Prog
 from franca.engine.engine import Engine
 from franca.protocols.bodies import as_json_args
 from franca.protocols.numbers import REST, name_of
-from franca.protocols.tokens import holder_of, holder_with
+from franca.protocols.service import WorkerView, runs_of, state_of
+from franca.protocols.tokens import holder_of, holder_prefix, holder_with, worker_in
 
 PROTOCOL: Final = name_of(REST)
+_HOLDERS: Final = holder_prefix(PROTOCOL)
 WAIT_MS_MAX: Final = 60_000
 QUEUES_MAX: Final = 1_000
 """Queues that are asked for at once."""
@@ -216,6 +218,34 @@ def _check_names(params: Lease, limits: Limits) -> None:
             raise BadRequest("a queue needs a name")
         if len(queue.encode()) > limits.name_bytes_max:
             raise TooMuch(f"a queue's name is longer than {limits.name_bytes_max} bytes")
+
+
+# -- who works --------------------------------------------------------------------------------
+
+
+def workers_over_http(engine: Engine) -> list[WorkerView]:
+    """Those who hold leases now, by what they call themselves: nothing else is known of them."""
+    held: dict[str, list[Job]] = {}
+    for holder, jobs in engine.broker.leases.by_holder().items():
+        if holder.startswith(_HOLDERS):
+            held.setdefault(worker_in(holder), []).extend(jobs.values())
+    return [_worker(name, jobs) for name, jobs in held.items()]
+
+
+def _worker(name: str, jobs: list[Job]) -> WorkerView:
+    began = [job.started_at for job in jobs]
+    return WorkerView(
+        name=name,
+        protocol=PROTOCOL,
+        host="",
+        state=state_of(runs := runs_of(jobs)),
+        started_at=min(began),
+        seen_at=max(began),
+        fetched_at=max(began),
+        connections=0,
+        queues=sorted({job.queue for job in jobs}),
+        running=runs,
+    )
 
 
 # -- reports ----------------------------------------------------------------------------------

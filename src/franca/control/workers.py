@@ -11,6 +11,7 @@ from franca.control import shapes
 from franca.control.jobs import Names
 from franca.control.port import BadRequest, NodePort
 from franca.control.views import View, moment, worker_view
+from franca.control.work import PROTOCOL, workers_over_http
 from franca.core.model import Millis
 from franca.engine.engine import Engine
 from franca.protocols.service import WorkerView
@@ -27,8 +28,9 @@ class Workers(Struct, forbid_unknown_fields=True):
 
 
 def worker_views(engine: Engine, now: Millis) -> list[WorkerView]:
-    """Every worker that any protocol knows of."""
-    return [worker for service in engine.services.values() for worker in service.workers(now)]
+    """Every worker that any protocol knows of, and those over HTTP that run a job."""
+    known = [worker for service in engine.services.values() for worker in service.workers(now)]
+    return known + workers_over_http(engine)
 
 
 async def list_workers(node: NodePort, params: Struct) -> View:
@@ -71,7 +73,9 @@ async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
         raise BadRequest("say which workers: by name, or all")
     names: Sequence[str] = params.workers
     if params.all:
-        names = [one.name for one in await node.ask(worker_views)]
+        # Nobody can ask those over HTTP: no connection of theirs waits for an answer.
+        views = await node.ask(worker_views)
+        names = [one.name for one in views if one.protocol != PROTOCOL]
     missing: list[str] = []
     for start in range(0, len(names), ACTED_WORKERS):
         missing += await node.ask(partial(_ask_some, names[start : start + ACTED_WORKERS], what))

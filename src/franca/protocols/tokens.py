@@ -21,7 +21,12 @@ DIGEST_BYTES: Final = 8
 
 def holder_of(token: str, protocol: str, worker: str = "") -> str:
     """What the holder of a lease with this token is called; `worker` is what it calls itself."""
-    return f"{protocol} link {_digest(token)} {worker}".rstrip()
+    return f"{holder_prefix(protocol)}{_digest(token)} {worker}".rstrip()
+
+
+def holder_prefix(protocol: str) -> str:
+    """How the name of every such holder begins."""
+    return f"{protocol} link "
 
 
 def holder_with(token: str, job: Job) -> str:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Collection
 from contextlib import suppress
 from typing import Final
 
 import msgspec
-from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -42,8 +41,11 @@ CHANGES_MAX: Final = 200
 class Events:
     """The last events, and who listens. `publish` tells everybody something."""
 
-    def __init__(self, node: NodePort, redaction: Redaction) -> None:
+    def __init__(
+        self, node: NodePort, redaction: Redaction, on_error: Callable[[Exception], None]
+    ) -> None:
         self._node = node
+        self._on_error = on_error
         self._redaction = redaction
         self._boot = secrets.token_hex(4)
         self._ring: deque[tuple[int, str, object]] = deque()
@@ -150,22 +152,36 @@ class Events:
     # -- what has changed -------------------------------------------------------------------------
 
     async def _look_on(self) -> None:
+        try:
+            await self._tell_changes()
+        except Exception as error:
+            # Streams go on: whoever opens one next has it tried again.
+            self._on_error(error)
+            self._looking = None
+
+    async def _tell_changes(self) -> None:
         """Tell what has changed, as the observer sees it: whoever asks it, it looks once."""
         observer = self._node.observer
         paused = (await observer.summed(self._node)).paused
+        actions = {one.id: one.view() for one in observer.actions.newest()}
         counts = shapes.Counts()
         while True:
             await asyncio.sleep(EVERY_S)
-            summed = await observer.summed(self._node)
-            if summed.counts != counts:
-                counts = replace(summed.counts)
+            before, counts = counts, await observer.counts(self._node)
+            if counts != before:
                 self.publish("jobs", {"counts": counts})
-            changed = sorted(paused ^ summed.paused)
-            paused = summed.paused
-            for name in changed[:CHANGES_MAX]:
-                self.publish("queue", {"queue": name, "paused": name in paused})
-            if len(changed) > CHANGES_MAX:
-                self.publish("queues", {"changed": len(changed)})
+            before_paused, paused = paused, (await observer.summed(self._node)).paused
+            self._tell_paused(before_paused ^ paused, paused)
+            told, actions = actions, {one.id: one.view() for one in observer.actions.newest()}
+            for name, view in actions.items():
+                if told.get(name) != view:
+                    self.publish("operation", view)
+
+    def _tell_paused(self, changed: Collection[str], paused: Collection[str]) -> None:
+        for name in sorted(changed)[:CHANGES_MAX]:
+            self.publish("queue", {"queue": name, "paused": name in paused})
+        if len(changed) > CHANGES_MAX:
+            self.publish("queues", {"changed": len(changed)})
 
 
 class _Stream(Response):

@@ -16,8 +16,10 @@ from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
 from franca.control.caller import VIEWER
+from franca.control.job_actions import Result
 from franca.control.operations import PARAMS_BYTES_MAX, Operation, perform
 from franca.control.port import LARGE_BYTES, BadRequest, NodePort
+from franca.core.errors import NotFound, Refused
 from franca.web.body import JSON, Bodies
 from franca.web.problems import Declined
 from franca.web.redact import Redaction
@@ -66,6 +68,19 @@ class Rest:
             params = await self.params(route, asked, turns)
             result = await self.perform(route, asked, params, turns)
             return await self.response(route, asked, result)
+
+    def on_one(self, route: Route) -> Handler:
+        """The handler of an action on one job, which refuses what is refused to this one."""
+
+        async def answer(asked: Asked) -> Response:
+            _check_accept(asked)
+            async with AsyncExitStack() as turns:
+                params = await self.params(route, asked, turns)
+                result = await self.perform(route, asked, params, turns)
+                _check_done(result)
+                return await self.response(route, asked, result)
+
+        return answer
 
     async def perform(
         self, route: Route, asked: Asked, params: Raw, turns: AsyncExitStack
@@ -207,6 +222,16 @@ def _may_be_long(value: object) -> bool:
     if isinstance(value, dict):
         value = list(value.values())
     return isinstance(value, list) and any(map(_may_be_long, value))
+
+
+def _check_done(result: object) -> None:
+    """`Refused` if nothing was done to the one job that was named."""
+    done = msgspec.convert(result, Result)
+    if done.count:
+        return
+    for one in done.skipped:
+        raise Refused(str(one["reason"]))
+    raise NotFound(f"there is no job {done.missing[0]}")
 
 
 def _check_accept(asked: Asked) -> None:

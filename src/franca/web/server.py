@@ -62,13 +62,17 @@ class WebServer:
         self._waits = Waits()
         self._routes = routes
         self._openapi = b""
-        self.events = Events(node, redaction)
+        self.events = Events(node, redaction, on_error)
         self._state = ServerState()
         self._rest = Rest(node, redaction, self._unsent)
         authentication = Authentication(settings, other_passwords, clock)
         pages = Pages(Files(), authentication, self._rest.bodies)
         submits = Submits(self._rest, self._waits)
-        special = {"submit": submits.handler, "lease": self._lease}
+        special = {
+            "submit": submits.handler,
+            "lease": self._lease,
+            "one": self._rest.on_one,
+        }
         router = Router(
             [
                 *self._rest.entries(routes, special),

@@ -117,7 +117,7 @@ class JobPage(Struct, kw_only=True):
     prev: str | None
 
 
-class Submitted(Struct):
+class Submitted(Struct, omit_defaults=True):
     """A job that was taken in, or why it was not."""
 
     id: int | None = None
