@@ -19,6 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from franca import __version__
+from franca.control.measured import Measured
 from franca.control.observer import Observer
 from franca.control.path import written
 from franca.control.server import ControlServer
@@ -32,6 +33,7 @@ from franca.node.datadir import DataDir, RoomWatch
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
 from franca.node.listeners import Listeners
+from franca.node.measure import measure
 from franca.node.node import Node
 from franca.node.operators import Operators
 from franca.node.process import keep_large_buffers, raise_file_limit, within_file_limit
@@ -294,6 +296,11 @@ class Server(Operators):
         """Processor time that the server took so far, its own and the system's for it."""
         times = os.times()
         return times.user, times.system
+
+    def measured(self) -> Measured:
+        """What a running server measures of itself."""
+        settings = self.settings
+        return measure(self.node, settings.store, Path(settings.data), self.uptime_s())
 
     def status(self) -> dict[str, object]:
         """What a running server says of itself."""
