@@ -26,7 +26,16 @@ MAY: dict[str, tuple[str, ...]] = {
         "protocols.service",
         "values",
     ),
-    "node": ("core", "engine", "store", "protocols", "control", "values"),
+    "web": (
+        "core",
+        "engine",
+        "control",
+        "protocols.bodies",
+        "protocols.declaration",
+        "protocols.numbers",
+        "values",
+    ),
+    "node": ("core", "engine", "store", "protocols", "control", "web", "values"),
     "cli": ("core", "control", "node", "protocols.registry", "protocols.declaration", "values"),
 }
 # The one module that knows every protocol.
