@@ -9,6 +9,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from franca.control.audit import AuditLog
+from franca.control.measured import Measured, Spread
 from franca.control.observer import Observer
 from franca.control.operations import answer, perform
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
@@ -69,6 +70,7 @@ class FakeNode(AnyWorld):
         self.two = TwoWorkers()
         self.stopping = False
         self.audit = AuditLog(lambda: self.now)
+        self.commits, self.groups = Spread((0.001, 0.01)), Spread((1, 10))
         self.observer = Observer(NOW)
         self.noted: list[tuple[Millis, Tallies]] = []
         self.serve({"some": self.two})
@@ -107,6 +109,13 @@ class FakeNode(AnyWorld):
 
     def status(self) -> dict[str, object]:
         return {"version": "test", "pid": 1}
+
+    def measured(self) -> Measured:
+        return Measured(
+            version="test", store="memory", started_at_s=NOW / 1_000, cpu_s=1.5, resident_bytes=1 << 20,
+            store_bytes=4_096, disk_bytes=1_000, disk_free_bytes=500, commits=self.commits, groups=self.groups,
+            loop_lag_s=0.002, peers_refused=3,
+        )  # fmt: skip
 
     def request_stop(self) -> None:
         self.stopping = True

@@ -27,7 +27,15 @@ MAY: dict[str, tuple[str, ...]] = {
         "protocols.tokens",
         "values",
     ),
-    "web": ("core", "engine", "control", "protocols.bodies", "protocols.declaration", "values"),
+    "web": (
+        "core",
+        "engine",
+        "control",
+        "protocols.bodies",
+        "protocols.declaration",
+        "protocols.numbers",
+        "values",
+    ),
     "node": ("core", "engine", "store", "protocols", "control", "web", "values"),
     "cli": ("core", "control", "node", "protocols.registry", "protocols.declaration", "values"),
 }

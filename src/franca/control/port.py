@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from franca.control.measured import Measured
 from franca.core.errors import Refused
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
@@ -64,6 +65,9 @@ class NodePort(Protocol):
 
     def status(self) -> dict[str, object]:
         """How the server is: version, pid, uptime, store, listeners, load."""
+
+    def measured(self) -> Measured:
+        """What the server measures of its process, its disk and its commits."""
 
     def request_stop(self) -> None:
         """Begin a graceful stop."""

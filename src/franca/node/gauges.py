@@ -8,10 +8,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from franca.control.measured import Spread
+
 TICK_S = 0.05
 SAMPLES = 6_000
 SAMPLE_S = 0.01
 """A minute of samples, one for each such span."""
+COMMIT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+GROUP_JOBS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 
 
 class Gauges:
@@ -19,8 +23,15 @@ class Gauges:
 
     def __init__(self) -> None:
         self.commits = 0
+        self.commit_spans = Spread(COMMIT_S)
+        self.group_jobs = Spread(GROUP_JOBS)
         self._last = 0.0
         self._lags: deque[float] = deque(maxlen=SAMPLES)
+
+    def committed(self, took_s: float) -> None:
+        """Note that a group is durable, and for how long the disk was waited for."""
+        self.commits += 1
+        self.commit_spans.add(took_s)
 
     def sample(self, now_s: float, expected_s: float) -> None:
         """Note that a timer rang, which was expected to after so long, and by how much too late.
@@ -81,8 +92,13 @@ class Ticker:
 
 def memory_mb() -> int:
     """Resident memory of this process."""
+    return resident_bytes() // (1 << 20)
+
+
+def resident_bytes() -> int:
+    """The same to the byte, as far as the system knows it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * resource.getpagesize() // (1 << 20)
+            return int(file.read().split()[1]) * resource.getpagesize()
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

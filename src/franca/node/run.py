@@ -13,12 +13,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
-from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from franca import __version__
 from franca.control.audit import AuditLog
 from franca.control.caller import OPERATOR, Caller
+from franca.control.measured import Measured
 from franca.control.observer import Observer
 from franca.control.path import written
 from franca.control.server import ControlServer
@@ -32,6 +32,7 @@ from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
 from franca.node.hints import client_line
 from franca.node.listeners import Listeners
+from franca.node.measure import measure
 from franca.node.node import Node
 from franca.node.operators import Operators
 from franca.node.process import (
@@ -50,6 +51,7 @@ from franca.node.settings import (
     open_binds,
     secrets_of,
 )
+from franca.node.sockets import is_of_a_socket
 from franca.protocols.conversation import Notice
 from franca.store.port import StoreBusy, StoreDamaged, StoreError, StoreFull
 from franca.values import read_address
@@ -60,10 +62,6 @@ if TYPE_CHECKING:
 
 WATCH_EVERY_S = 1.0
 GC_THRESHOLDS = 20_000, 20, 50
-OF_SOCKETS = ("franca.node.connection", "franca.node.sockets", "franca.node.accept",
-              "franca.control.server", "franca.web.listener", "franca.web.connection")  # fmt: skip
-"""Modules whose errors of the system are about one peer."""
-
 WHY_NOT_STARTED: dict[type[Exception], tuple[str, int]] = {
     StoreBusy: ("data-locked", exits.DATA_IN_USE),
     StoreDamaged: ("store-damaged", exits.DISK_FAILED),
@@ -345,6 +343,11 @@ class Server(Operators):
         times = os.times()
         return times.user, times.system
 
+    def measured(self) -> Measured:
+        """What a running server measures of itself."""
+        settings = self.settings
+        return measure(self.node, settings.store, Path(settings.data), self.uptime_s())
+
     def status(self) -> dict[str, object]:
         """What a running server says of itself."""
         return {
@@ -366,19 +369,6 @@ class Server(Operators):
     def _listener(self, name: str, address: str) -> dict[str, object]:
         hint = client_line(name, read_address(address), self.settings)
         return {"protocol": name, "address": written(address), "client": written(hint)}
-
-
-def is_of_a_socket(error: BaseException) -> bool:
-    """Whether an error of the system came up in what handles a connection, or in the loop itself.
-
-    Any other is one of a file. To go on as if nothing had happened would leave everybody waiting
-    for a store that has failed.
-    """
-    if not isinstance(error, OSError):
-        return False
-    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    ours = [name for name in frames if name.startswith("franca.")]
-    return not ours or ours[-1] in OF_SOCKETS
 
 
 def _report(failure: BaseException, data: DataDir) -> int:

@@ -25,6 +25,7 @@ from franca.web.events import Events
 from franca.web.files import Files
 from franca.web.guard import Hosts
 from franca.web.listener import HttpListener
+from franca.web.metrics import Metrics
 from franca.web.openapi import document
 from franca.web.pages import Health, Pages
 from franca.web.redact import Redaction
@@ -62,6 +63,7 @@ class WebServer:
         self._waits = Waits()
         self._routes = routes
         self._openapi = b""
+        self._metrics = Metrics(node)
         self.events = Events(node, redaction, on_error)
         self._state = ServerState()
         self._rest = Rest(node, redaction, self._unsent)
@@ -78,6 +80,7 @@ class WebServer:
                 *self._rest.entries(routes, special),
                 Entry("GET", f"{PREFIX}/events", VIEWER, self.events.answer),
                 Entry("GET", "/openapi.json", VIEWER, self._describe),
+                Entry("GET", "/metrics", VIEWER, self._scrape, quiet=True),
                 *Health(node, self._waits).entries(),
                 *pages.entries(),
             ]
@@ -123,6 +126,12 @@ class WebServer:
             whole = document(self._routes)
             self._openapi = msgspec.json.encode(whole)
         return Response(self._openapi, media_type=JSON)
+
+    async def _scrape(self, asked: Asked) -> Response:
+        """The metrics, in the format that is asked for."""
+        accept = asked.request.headers.get("accept", "")
+        content, content_type = await self._metrics.scrape(accept)
+        return Response(content, headers={"content-type": content_type})
 
     # -- the end ----------------------------------------------------------------------------------
 
