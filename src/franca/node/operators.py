@@ -69,6 +69,7 @@ class Operators:
 
     async def past(self) -> Past:
         """How much is remembered of ended jobs."""
+        self.node.write_now()
         return self.node.store.past()
 
     async def rates(self, query: RatesQuery) -> Rates:
