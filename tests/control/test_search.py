@@ -165,3 +165,11 @@ def test_a_long_body_is_cut_between_two_characters(
 def test_there_is_no_such_job(node: FakeNode) -> None:
     with pytest.raises(NotFound):
         node.do("jobs.get", job=7)
+
+
+def test_a_page_that_has_all_counts_also_what_came_in_this_second(node: FakeNode) -> None:
+    assert node.do("jobs.search")["total"] == 0
+    node.submit()
+    node.commit()
+    page = node.do("jobs.search")
+    assert (len(page["jobs"]), page["total"], page["total_exact"]) == (1, 1, True)

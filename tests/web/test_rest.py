@@ -64,7 +64,7 @@ def test_a_job_is_killed_retried_and_deleted(site: Site) -> None:
 
 def test_what_cannot_be_done_to_a_job_is_refused(site: Site) -> None:
     answer = site.api("POST", "jobs/77/retry")
-    assert (answer.status, answer.json["detail"]) == (404, "there is no job 77")
+    assert (answer.status, answer.json["detail"]) == (404, "there is no such job")
     job = submit(site)
     answer = site.api("POST", f"jobs/{job}/retry")
     assert (answer.status, answer.json["code"]) == (409, "refused")

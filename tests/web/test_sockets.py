@@ -16,6 +16,7 @@ import pytest
 
 from franca.web import connection, listener
 from tests.support.server import HOST, Server, ServerFailed, free_port
+from tests.support.shared import eventually
 from tests.support.tls import secured
 from tests.web.kit import PATIENCE_S, Site
 
@@ -295,5 +296,8 @@ def test_what_peers_of_protocols_do_as_operators_is_recorded(tmp_path: Path) -> 
             ("faktory", "FLUSH", ""),
         ]
         assert all(one["who"].startswith("127.0.0.1:") for one in entries)
+        # Nothing waits for the record, but it is written soon, also what nothing else follows.
+        file = tmp_path / "data" / "audit.jsonl"
+        eventually(lambda: file.read_bytes().count(b"\n") == 3, "three entries in the file")
         server.restart()
         assert len(call(server, "GET", "/api/v1/audit")[1]["entries"]) == 3

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Lock
 from typing import Final
 
 import msgspec
@@ -79,6 +80,7 @@ class AuditLog:
         self._run_apart = run_apart
         self._unwritten: list[bytes] = []
         self._writing = False
+        self._lock = Lock()
         if self._path:
             for path in (f"{self._path}.1", self._path):
                 self.entries.extend(_read(path))
@@ -96,9 +98,11 @@ class AuditLog:
         )
         self.entries.append(entry)
         if self._path and len(self._unwritten) < UNWRITTEN_MAX:
-            self._unwritten.append(msgspec.json.encode(entry))
-            if not self._writing:
+            with self._lock:
+                self._unwritten.append(msgspec.json.encode(entry))
+                begins = not self._writing
                 self._writing = True
+            if begins:
                 self._run_apart(self.write)
 
     @contextmanager
@@ -121,14 +125,15 @@ class AuditLog:
 
     def write(self) -> None:
         """Bring what is unwritten into the file. What the disk does not take stays in memory."""
-        try:
-            while self._unwritten:
+        while True:
+            with self._lock:
                 some, self._unwritten = self._unwritten, []
+                if not some:
+                    # Known to be over before the next entry comes: none is left behind.
+                    self._writing = False
+                    return
+            with suppress(OSError):
                 self._append(b"".join(line + b"\n" for line in some))
-        except OSError:
-            pass
-        finally:
-            self._writing = False
 
     def _append(self, lines: bytes) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC

@@ -11,12 +11,11 @@ from functools import partial
 from itertools import islice
 from typing import Annotated
 
-from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from franca.control.jobs import NAMES_MAX, Reference, States, by_ids, by_names, held_ids, states_of
 from franca.control.port import BadRequest, NodePort, T
-from franca.control.views import View
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Job, JobId, JobQuery, Millis, State
@@ -51,12 +50,12 @@ CANCEL = Action(Broker.cancel, (State.WAITING, State.READY, State.LEASED))
 DELETE = Action(Broker.cancel, (State.WAITING, State.READY, State.DEAD))
 
 
-async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
+async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> Result:
     """Do it to the jobs that are chosen, as far as they are in the right state."""
     if bool(params.states or params.queue or params.type) == bool(params.jobs):
         raise BadRequest("say which jobs: by id or name, or by state, queue or type")
     if params.jobs:
-        return asdict(await act_on_named(action, node, params.jobs))
+        return await act_on_named(action, node, params.jobs)
     wanted = states_of(params.states)
     states = tuple(state for state in action.states if state in wanted or not wanted)
     if not states:
@@ -65,12 +64,21 @@ async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
     return await ActionRun(node, Action(action.verb, states), []).on_filter(params)
 
 
+class Skipped(Struct):
+    """A job to which it was not done, and why."""
+
+    job: str
+    state: str
+    reason: str
+
+
 class Result(Struct):
-    """What became of an action on jobs that were named."""
+    """What became of an action on jobs. `skipped_more` are those skipped that are only counted."""
 
     count: int
     missing: list[str]
-    skipped: list[View]
+    skipped: list[Skipped]
+    skipped_more: int | UnsetType = UNSET
 
 
 async def act_on_named(action: Action, node: NodePort, jobs: Sequence[Reference]) -> Result:
@@ -98,7 +106,7 @@ class ActionRun:
         self._done_by_name: set[str] = set()
         self._refusals = 0
         self._reasons: dict[str, str] = {}
-        self._skipped: list[View] = []
+        self._skipped: list[Skipped] = []
 
     async def on_references(self) -> Result:
         """Act on the jobs named; what is missing or in another state is told apart."""
@@ -111,11 +119,11 @@ class ActionRun:
             left = [reference for reference in left if reference not in done]
         states = await self._states_of(left)
         missing = [reference for reference in left if reference not in states]
-        skipped: list[View] = []
+        skipped: list[Skipped] = []
         for job in left:
             if job in states:
                 reason = self._reasons.get(job, f"it is {states[job]}")
-                skipped.append({"job": job, "state": states[job], "reason": reason})
+                skipped.append(Skipped(job, states[job], reason))
         return Result(self._count, missing, skipped)
 
     async def on_ids(self, ids: Sequence[JobId]) -> tuple[int, int]:
@@ -132,7 +140,7 @@ class ActionRun:
         await self._act_on_stored(ids)
         return self._count, self._refusals
 
-    async def on_filter(self, params: Choose) -> View:
+    async def on_filter(self, params: Choose) -> Result:
         """Act on all that a filter fits; jobs newer than the request are left."""
         newest = await self._node.ask(lambda engine, now: engine.broker.totals.last_job_id)
         query = JobQuery(
@@ -144,8 +152,7 @@ class ActionRun:
         )
         await self._act_on_found(query, newest)
         more = self._refusals - len(self._skipped)
-        view: View = {"count": self._count, "missing": [], "skipped": self._skipped}
-        return view | {"skipped_more": more} if more else view
+        return Result(self._count, [], self._skipped, more or UNSET)
 
     def _act(self, jobs: Iterable[Job], now: Millis) -> None:
         """Act on those of the jobs that are in the right state."""
@@ -166,7 +173,7 @@ class ActionRun:
         if self._refusals <= SKIPPED_MAX:
             self._reasons[str(job.id)] = self._reasons[job.name] = refusal.text
             state = job.state.name.lower()
-            self._skipped.append({"job": str(job.id), "state": state, "reason": refusal.text})
+            self._skipped.append(Skipped(str(job.id), state, refusal.text))
 
     async def _act_on_named(self, query: JobQuery) -> None:
         """Act on what a query by ids or names means, in memory or out of it.

@@ -115,8 +115,10 @@ async def search_jobs(node: NodePort, params: SearchJobs) -> shapes.JobPage:
         # They stand on the first page, whose next one begins behind what the store has found.
         jobs = sorted([*some, *jobs], key=_order_of(wanted.states))[: params.limit + len(some)]
         looked_at += looked
-    counts = await node.observer.counts(node)
-    total, is_exact = _total(wanted, counts, found, has_all=not (pages or found.cursor))
+    if pages or found.cursor:
+        total, is_exact = _total(wanted, await node.observer.counts(node), found)
+    else:
+        total, is_exact = len(jobs), True  # all are on this page; counts may be a second old
     return shapes.JobPage(
         jobs=[row_of(_as_it_runs(node, job)) for job in jobs],
         total=total,
@@ -165,16 +167,14 @@ def _as_it_runs(node: NodePort, job: Job) -> Job:
     return replace(held, body=held.body or job.body) if held is not None and is_same else job
 
 
-def _total(
-    wanted: Wanted, counts: shapes.Counts, found: Found, *, has_all: bool
-) -> tuple[int, bool]:
+def _total(wanted: Wanted, counts: shapes.Counts, found: Found) -> tuple[int, bool]:
     """How many jobs fit, and whether that is exact: else so many at least."""
     if wanted.is_plain:
         names = wanted.states.names or shapes.Counts.__struct_fields__
         return sum(int(getattr(counts, name)) for name in names), True
     if found.total is not None:
         return found.total, True
-    return len(found.jobs), has_all
+    return len(found.jobs), False
 
 
 async def get_job(node: NodePort, params: GetJob) -> shapes.Job:

@@ -32,7 +32,16 @@ from franca.control import (
     workers,
 )  # fmt: skip
 from franca.control.caller import ADMIN, OPERATOR, OWNER, VIEWER, Caller, Role
-from franca.control.job_actions import CANCEL, DELETE, KILL, RETRY, Action, Choose, act_on_jobs
+from franca.control.job_actions import (
+    CANCEL,
+    DELETE,
+    KILL,
+    RETRY,
+    Action,
+    Choose,
+    Result,
+    act_on_jobs,
+)
 from franca.control.port import BadRequest, NodePort, pause_after
 from franca.control.views import View
 from franca.core.broker import Broker
@@ -131,17 +140,17 @@ _view, _change, _admin = _of_role(VIEWER), _of_role(OPERATOR), _of_role(ADMIN)
 
 
 def _on_jobs(action: Action, summary: str) -> Operation:
-    return Operation(partial(act_on_jobs, action), Choose, AnyView, OPERATOR, summary)
+    return Operation(partial(act_on_jobs, action), Choose, Result, OPERATOR, summary)
 
 
 def _on_queues(act: queues.ActOnQueues, summary: str) -> Operation:
     run = partial(queues.on_queues, act)
-    return Operation(run, queues.Queues, AnyView, OPERATOR, summary)
+    return Operation(run, queues.Queues, queues.Changed, OPERATOR, summary)
 
 
 def _on_workers(what: str, summary: str) -> Operation:
     run = partial(workers.ask_workers, what)
-    return Operation(run, workers.Workers, AnyView, OPERATOR, summary)
+    return Operation(run, workers.Workers, workers.Asked, OPERATOR, summary)
 
 
 def _turn(act: Callable[[Engine, str, Millis], None], summary: str) -> Operation:
@@ -202,7 +211,9 @@ OPERATIONS: dict[str, Operation] = {
     "queues.show": _view(
         queues.show_queue, queues.ShowQueue, shapes.Queue, "One queue and what happened in it"
     ),
-    "queues.pause": _change(queues.pause, queues.Pause, AnyView, "Give out no jobs of queues"),
+    "queues.pause": _change(
+        queues.pause, queues.Pause, queues.Changed, "Give out no jobs of queues"
+    ),
     "queues.resume": _on_queues(queues.resume, "Give out jobs of queues again"),
     "queues.purge": _on_queues(Broker.purge_queues, "Remove every ready job of queues"),
     "types.list": _view(
@@ -228,7 +239,7 @@ OPERATIONS: dict[str, Operation] = {
         schedules.edit, schedules.Edit, shapes.Schedule, "Change a schedule", carries=True
     ),
     "schedules.run": _change(
-        schedules.run, schedules.Which, AnyView, "Submit a schedule's job now"
+        schedules.run, schedules.Which, shapes.Submitted, "Submit a schedule's job now"
     ),
     "schedules.pause": _turn(schedules.pause, "Let a schedule submit no more jobs"),
     "schedules.resume": _turn(schedules.resume, "Let a schedule submit jobs again"),

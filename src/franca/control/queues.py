@@ -20,7 +20,7 @@ from franca.control.port import BadRequest, NodePort
 from franca.control.rates import Rates
 from franca.control.series import RANGES, Range, draw
 from franca.control.tallies import QUEUE_MS, types_of_queue
-from franca.control.views import View, moment
+from franca.control.views import moment
 from franca.control.workers import worker_views
 from franca.core.broker import Broker
 from franca.core.errors import NotFound
@@ -50,6 +50,13 @@ class Pause(Struct, forbid_unknown_fields=True):
 
     queues: Names
     until: Moment | None = None
+
+
+class Changed(Struct):
+    """The queues that were acted on, and how many jobs that ended."""
+
+    queues: list[str]
+    jobs: int
 
 
 class ListQueues(Struct, forbid_unknown_fields=True):
@@ -182,7 +189,7 @@ def find_queue(broker: Broker, name: str) -> Queue:
 # -- acting -------------------------------------------------------------------------------------
 
 
-async def pause(node: NodePort, params: Pause) -> View:
+async def pause(node: NodePort, params: Pause) -> Changed:
     """Give out no more jobs of these queues, for good or until a moment."""
     ends_at = NEVER
     if params.until is not None:
@@ -207,7 +214,7 @@ def resume(broker: Broker, names: Sequence[str], now: Millis) -> int:
     return 0
 
 
-async def on_queues(act: ActOnQueues, node: NodePort, params: Queues) -> View:
+async def on_queues(act: ActOnQueues, node: NodePort, params: Queues) -> Changed:
     """Act on all of the queues, some in each turn, or on none if one of them does not exist."""
 
     def check(engine: Engine, now: Millis) -> None:
@@ -223,4 +230,4 @@ async def on_queues(act: ActOnQueues, node: NodePort, params: Queues) -> View:
     for start in range(0, len(names), ACTED_QUEUES):
         jobs_ended += await node.ask(partial(act_on, names[start : start + ACTED_QUEUES]))
     node.observer.forget()
-    return {"queues": params.queues, "jobs": jobs_ended}
+    return Changed(params.queues, jobs_ended)

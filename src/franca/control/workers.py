@@ -27,6 +27,13 @@ class Workers(Struct, forbid_unknown_fields=True):
     all: bool = False
 
 
+class Asked(Struct):
+    """How many workers were asked, and those that nobody knows."""
+
+    count: int
+    missing: list[str]
+
+
 def worker_views(engine: Engine, now: Millis) -> list[WorkerView]:
     """Every worker that any protocol knows of, and those over HTTP that run a job."""
     known = [worker for service in engine.services.values() for worker in service.workers(now)]
@@ -67,7 +74,7 @@ def _shape(worker: WorkerView, stalled: Mapping[str, Millis]) -> shapes.Worker:
     )
 
 
-async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
+async def ask_workers(what: str, node: NodePort, params: Workers) -> Asked:
     """Ask workers to take no more jobs (`quiet`), or to finish what they run and leave (`stop`)."""
     if bool(params.workers) == params.all:
         raise BadRequest("say which workers: by name, or all")
@@ -79,7 +86,7 @@ async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
     missing: list[str] = []
     for start in range(0, len(names), ACTED_WORKERS):
         missing += await node.ask(partial(_ask_some, names[start : start + ACTED_WORKERS], what))
-    return {"count": len(names) - len(missing), "missing": missing}
+    return Asked(len(names) - len(missing), missing)
 
 
 def _ask_some(names: Sequence[str], what: str, engine: Engine, now: Millis) -> list[str]:

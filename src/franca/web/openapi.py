@@ -9,6 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from franca import __version__
+from franca.control import shapes
+from franca.control.caller import VIEWER
+from franca.control.jobs import Push
+from franca.control.submit import SubmitMany
 from franca.web.problems import MEDIA, Problem
 from franca.web.routes import PREFIX, Route
 
@@ -20,7 +24,6 @@ ABOUT: Final = (
 )
 Schema = Mapping[str, Any]
 _REF: Final = "#/components/schemas/{name}"
-_ANY_JSON: Final = {"application/json": {"schema": {"type": "object"}}}
 _VARIABLE: Final = re.compile(r"\{(\w+)\}")
 _ALWAYS: Final = {
     "400": "The request is wrong",
@@ -54,15 +57,23 @@ _PARAMETERS: Final = {
 def document(routes: Iterable[Route]) -> dict[str, object]:
     """The whole document, as OpenAPI 3.1 has it."""
     routes = tuple(routes)
-    types: list[Any] = [Problem]
+    types: list[Any] = [Problem, shapes.Submitted, shapes.Job, Push, SubmitMany]
     for route in routes:
         types += route.does.params, route.does.result
-    (of_problem, *schemas), components = msgspec.json.schema_components(types, ref_template=_REF)
+    refs, components = msgspec.json.schema_components(types, ref_template=_REF)
+    of_problem, submitted, of_job, push, _, *schemas = refs
+    components["SubmitMany"]["properties"]["jobs"]["items"] = push
     paths: dict[str, dict[str, object]] = {}
     for route, params, result in zip(routes, schemas[::2], schemas[1::2], strict=True):
         whole = components[str(params["$ref"]).removeprefix(_REF.format(name=""))]
-        described = _described(route, whole, _responses(route, result, of_problem))
+        responses = _responses(route, submitted if route.special == "submit" else result)
+        if route.special == "submit":
+            responses |= _once_it_has_ended(of_job, submitted)
+        refusals = _ALWAYS if route.is_read else _ALWAYS | _WITH_BODY
+        responses |= {s: _answer(about, of_problem, MEDIA) for s, about in refusals.items()}
+        described = _described(route, whole, responses)
         paths.setdefault(f"/{route.path}", {})[route.method.lower()] = described
+    paths["/events"] = {"get": _events()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -89,10 +100,7 @@ def _described(route: Route, schema: Schema, responses: Schema) -> dict[str, obj
     properties = {n: s for n, s in schema.get("properties", {}).items() if n not in filled}
     required = [name for name in schema.get("required", ()) if name in properties]
     parameters = [_in_path(name) for name in _VARIABLE.findall(route.path)]
-    parameters += [
-        {"name": name, "in": "header", "description": about, "schema": kind}
-        for name, about, kind in _PARAMETERS.get(route.special, ())
-    ]
+    parameters += _in_header(route.special)
     described: dict[str, object] = {
         "operationId": f"{route.operation}.{route.method.lower()}.{_words(route.path)}",
         "summary": route.does.summary,
@@ -113,21 +121,41 @@ def _described(route: Route, schema: Schema, responses: Schema) -> dict[str, obj
     return described
 
 
-def _responses(route: Route, result: Schema, of_problem: Schema) -> dict[str, object]:
-    content = {"application/json": {"schema": result}}
-    responses: dict[str, object] = {
-        str(route.status): {"description": "It was done", "content": content}
-    }
-    if route.special == "submit":
-        responses["200"] = {"description": "The job has ended", "content": _ANY_JSON}
-        responses["202"] = {"description": "The job has not ended yet", "content": content}
+def _responses(route: Route, result: Schema) -> dict[str, object]:
+    responses: dict[str, object] = {str(route.status): _answer("It was done", result)}
     if route.special == "lease":
         responses["204"] = {"description": "No job came"}
-    problem = {MEDIA: {"schema": of_problem}}
-    refusals = _ALWAYS if route.is_read else _ALWAYS | _WITH_BODY
-    for status, about in refusals.items():
-        responses[status] = {"description": about, "content": problem}
     return responses
+
+
+def _once_it_has_ended(of_job: Schema, submitted: Schema) -> dict[str, object]:
+    return {
+        "200": _answer("The job has ended", of_job),
+        "202": _answer("The job has not ended yet", submitted),
+    }
+
+
+def _answer(about: str, schema: Schema, media: str = "application/json") -> dict[str, object]:
+    return {"description": about, "content": {media: {"schema": schema}}}
+
+
+def _in_header(special: str) -> list[dict[str, object]]:
+    return [
+        {"name": name, "in": "header", "description": about, "schema": kind}
+        for name, about, kind in _PARAMETERS.get(special, ())
+    ]
+
+
+def _events() -> dict[str, object]:
+    stream = _answer("Events, until somebody hangs up", {"type": "string"}, "text/event-stream")
+    return {
+        "operationId": "events",
+        "summary": "What changes, as it changes",
+        "tags": ["events"],
+        "x-role": VIEWER,
+        "parameters": _in_header("events"),
+        "responses": {"200": stream},
+    }
 
 
 def _in_path(name: str) -> dict[str, object]:

@@ -226,12 +226,12 @@ def _may_be_long(value: object) -> bool:
 
 def _check_done(result: object) -> None:
     """`Refused` if nothing was done to the one job that was named."""
-    done = msgspec.convert(result, Result)
-    if done.count:
+    assert isinstance(result, Result)
+    if result.count:
         return
-    for one in done.skipped:
-        raise Refused(str(one["reason"]))
-    raise NotFound(f"there is no job {done.missing[0]}")
+    for skipped in result.skipped:
+        raise Refused(skipped.reason)
+    raise NotFound("there is no such job")
 
 
 def _check_accept(asked: Asked) -> None:
