@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from franca.control import shapes
+from franca.control.caller import Caller
 from franca.control.lately import counters_of
 from franca.control.port import NodePort
 from franca.control.queues import queue_row, queue_stats
@@ -33,13 +34,13 @@ class In(Struct, forbid_unknown_fields=True):
     range: Range = "1h"
 
 
-async def overview(node: NodePort, params: In) -> Raw:
-    """How it goes, on one page. The same for all who ask within a second."""
-    kept = node.observer.keep(f"overview {params.range}")
-    return Raw(await kept.get(node, lambda: _overview(node, params.range)))
+async def overview(caller: Caller, node: NodePort, params: In) -> Raw:
+    """How it goes, on one page. The same for all of a role who ask within a second."""
+    kept = node.observer.keep(f"overview {params.range} {caller.role}")
+    return Raw(await kept.get(node, lambda: _overview(node, params.range, caller.role)))
 
 
-async def _overview(node: NodePort, range_: str) -> bytes:
+async def _overview(node: NodePort, range_: str, role: str) -> bytes:
     observer = node.observer
     summed, found = await observer.summed(node), await observer.counts(node)
     await observer.look_at_errors(node)
@@ -59,6 +60,7 @@ async def _overview(node: NodePort, range_: str) -> bytes:
         return msgspec.json.encode(
             shapes.Overview(
                 now_at=moment(broker.wall(now)),
+                role=role,
                 counts=found,
                 rates=shapes.Rates(rate.pushed, rate.done, rate.failed)
                 if rate
@@ -163,20 +165,21 @@ async def history(node: NodePort, params: Struct) -> shapes.History:
     )
 
 
-async def health(node: NodePort, params: Struct) -> shapes.Health:
+async def health(caller: Caller, node: NodePort, params: Struct) -> shapes.Health:
     """How the server itself is."""
     status = node.status()
     limits = node.engine.limits
     lags = node.observer.lags
     listeners = status.get("listeners", [])
     past = await node.past()
-    store = {"kind": status.get("store"), "commits": status.get("commits"), "history": past.bytes}
+    store = {name: status.get(name) for name in ("commits", "commit_p50_ms", "commit_p99_ms")}
+    store |= {"kind": status.get("store"), "history": past.bytes}
     process = {name: status.get(name) for name in ("pid", "rss_mb", "connections", "unhandled")}
     return shapes.Health(
         version=str(status.get("version", "")),
         node=str(status.get("host", "")),
         uptime_ms=1_000 * msgspec.convert(status.get("uptime_s", 0), int),
-        read_only=False,
+        role=caller.role,
         store=store,
         disk={"refusing_new": status.get("refusing_new", False), "data": status.get("data")},
         process=process | {"loop_lag_p99_ms": status.get("loop_lag_p99_ms")},

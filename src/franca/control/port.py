@@ -63,7 +63,7 @@ class NodePort(Protocol):
         """Write a whole and consistent copy of the store into a new file."""
 
     def status(self) -> dict[str, object]:
-        """How the server is: version, pid, uptime, store, listeners, load."""
+        """How the server is: version, host, pid, uptime, store, listeners, load."""
 
     def request_stop(self) -> None:
         """Begin a graceful stop."""

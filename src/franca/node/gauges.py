@@ -8,17 +8,24 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from franca.core.history import bucket_of, percentile
+
 TICK_S = 0.05
 SAMPLES = 6_000
 SAMPLE_S = 0.01
 """A minute of samples, one for each such span."""
+COMMITS_S = 30.0
+"""Commits are told of since one to two such spans."""
 
 
 class Gauges:
-    """The last minute of lag samples, and counts since the start."""
+    """The last minute of lag samples, how long commits took lately, and counts since the start."""
 
     def __init__(self) -> None:
         self.commits = 0
+        self._took: dict[int, int] = {}
+        self._took_before: dict[int, int] = {}
+        self._turns_at = 0.0
         self._last = 0.0
         self._lags: deque[float] = deque(maxlen=SAMPLES)
 
@@ -42,6 +49,30 @@ class Gauges:
             return 0.0
         ordered = sorted(self._lags)
         return round(ordered[int(len(ordered) * 0.99)] * 1000, 2)
+
+    def committed(self, took_s: float, now_s: float) -> None:
+        """Note that a commit is over, and how long it took."""
+        self.commits += 1
+        if now_s >= self._turns_at:
+            self._turn(now_s)
+        bucket = bucket_of(int(took_s * 1_000_000))
+        self._took[bucket] = self._took.get(bucket, 0) + 1
+
+    def commit_ms(self, part: float, now_s: float) -> float | None:
+        """What this part of the commits of the last minute did not exceed; None without any."""
+        if now_s >= self._turns_at:
+            self._turn(now_s)
+        took = dict(self._took_before)
+        for bucket, count in self._took.items():
+            took[bucket] = took.get(bucket, 0) + count
+        found = percentile(took, part)
+        return None if found is None else found / 1_000
+
+    def _turn(self, now_s: float) -> None:
+        is_old = now_s >= self._turns_at + COMMITS_S
+        self._took_before = {} if is_old else self._took
+        self._took = {}
+        self._turns_at = now_s + COMMITS_S
 
 
 class Ticker:

@@ -302,12 +302,13 @@ class Node:
         began = time.monotonic()
         try:
             self.store.commit()
-            self.disk.judge(time.monotonic() - began, now)
+            ended = time.monotonic()
+            self.disk.judge(ended - began, now)
             untidy = self.store.wants_tidying()
         except Exception as error:
             self.fail(error)
             return False
-        self.gauges.commits += 1
+        self.gauges.committed(ended - began, ended)
         self._release(self._in_flight)
         if self._writer is not None and untidy:
             self._writer.tidy()
@@ -340,7 +341,7 @@ class Node:
             return
         if not self._in_flight.is_long:
             self.disk.judge(took_s, self.clock.now())
-        self.gauges.commits += 1
+        self.gauges.committed(took_s, time.monotonic())
         self._release(self._in_flight)
         if not tidying:
             self.tidied(None)
