@@ -95,6 +95,7 @@ class Observer:
         self.troubles = Troubles()
         self.actions = Actions()
         self.kept: dict[str, Kept[bytes]] = {}
+        self.serving: Kept[dict[str, int]] = Kept()
         self.lags: deque[tuple[Millis, float | None, float | None]] = deque(maxlen=KEPT)
         self._lately: dict[str, Kept[PastRates]] = {}
         self._summed: Kept[Summed] = Kept()

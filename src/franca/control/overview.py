@@ -12,12 +12,12 @@ from franca.control import shapes
 from franca.control.caller import Caller
 from franca.control.lately import counters_of
 from franca.control.port import NodePort
-from franca.control.queues import queue_row, queue_stats
+from franca.control.queues import QueuesSeen, queue_row, queues_seen
 from franca.control.rates import Counters
 from franca.control.series import Range, draw
 from franca.control.views import moment
 from franca.control.workers import worker_views
-from franca.core.history import OTHER, RatesQuery, Tally
+from franca.core.history import OTHER, RatesQuery
 from franca.core.model import Millis
 from franca.engine.engine import Engine
 
@@ -44,7 +44,7 @@ async def _overview(node: NodePort, range_: str, role: str) -> bytes:
     observer = node.observer
     summed, found = await observer.summed(node), await observer.counts(node)
     await observer.look_at_errors(node)
-    stats = await queue_stats(node)
+    seen = await queues_seen(node)
     drawn = await draw(node, range_)
     workers = await node.ask(worker_views)
     busy = sum(bool(worker.running) for worker in workers)
@@ -71,7 +71,7 @@ async def _overview(node: NodePort, range_: str, role: str) -> bytes:
                 notices=notices,
                 series=drawn.of_all(),
                 crossings=observer.crossings(broker),
-                queues=_rows(node, names, stats, now),
+                queues=_rows(node, names, seen, now),
             )
         )
 
@@ -79,7 +79,7 @@ async def _overview(node: NodePort, range_: str, role: str) -> bytes:
 
 
 def _rows(
-    node: NodePort, worst: Iterable[str], stats: Mapping[str, Tally], now: Millis
+    node: NodePort, worst: Iterable[str], seen: QueuesSeen, now: Millis
 ) -> list[shapes.QueueRow]:
     """Queues in trouble first, then those with most jobs; as many as are shown."""
     broker, rates = node.engine.broker, node.observer.rates
@@ -90,7 +90,7 @@ def _rows(
     for name in names:
         queue = broker.queues.get(name)
         if queue is not None and queue.listed:
-            rows.append(queue_row(queue, stats.get(name), rates, now, recent=True))
+            rows.append(queue_row(queue, seen, now, recent=True))
             if len(rows) >= SHOWN_QUEUES:
                 break
     return rows
