@@ -44,6 +44,7 @@ class TwoWorkers(Service):
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.queues: list[str] = []
 
     def open(self, link: Link, now: Millis) -> Conversation:
         raise AssertionError("nobody connects to it")
@@ -51,7 +52,7 @@ class TwoWorkers(Service):
     def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         anna = WorkerView(
             name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="idle",
-            started_at=NOW, seen_at=NOW, rss_kb=10,
+            started_at=NOW, seen_at=NOW, rss_kb=10, queues=self.queues,
         )  # fmt: skip
         return [anna, replace(anna, name="bert")]
 

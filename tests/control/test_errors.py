@@ -164,3 +164,17 @@ def test_failures_before_the_start_are_known_of_jobs_that_are_still_there() -> N
     [found] = node.do("errors.list")["classes"]
     assert found["hours"] == [0] * 21 + [1, 0, 0]
     assert found["first_at"] == found["last_at"]
+
+
+@pytest.mark.parametrize(("bury", "dead"), [(True, 1), (False, 0)])
+def test_what_is_told_of_dead_jobs_agrees_wherever_it_is_told(bury: bool, dead: int) -> None:
+    node = FakeNode()
+    node.submit("q", "k", policy=Policy(max_failures=0, bury=bury))
+    node.fail(node.lease("q"), "x")
+    node.now += 60_000
+    listed = node.do("errors.list")["classes"]
+    assert [(one["dead"], one["hours"][-1]) for one in listed] == [(1, 1)] * dead
+    assert node.do("counts")["dead"] == node.do("queues.list")["queues"][0]["dead"] == dead
+    assert node.do("jobs.search", state="dead")["total"] == dead
+    [kind] = node.do("types.list")["types"]
+    assert (kind["dead"], kind["failed"]) == (dead, 1)

@@ -160,6 +160,22 @@ def test_workers_are_listed(node: FakeNode) -> None:
     ]
 
 
+def test_who_serves_a_queue_is_counted_the_same_everywhere(node: FakeNode) -> None:
+    node.two.queues = ["a", "a"]
+    node.submit("a")
+    node.submit("b")
+    listed, recent = node.do("queues.list"), node.do("queues.list", recent=True)
+    for rows in (listed["queues"], recent["queues"], node.do("overview")["queues"]):
+        assert {row["queue"]: row["workers"] for row in rows} == {"a": 2, "b": 0}
+    shown = node.do("queues.show", queue="a")
+    assert (shown["workers"], shown["serving"]) == (2, ["anna", "bert"])
+    node.two.queues = []
+    node.now += 1_000
+    node.do("queues.pause", queues=["b"])
+    assert {row["workers"] for row in node.do("queues.list")["queues"]} == {0}
+    assert node.do("queues.show", queue="a")["workers"] == 0
+
+
 def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
     assert node.do("workers.quiet", workers=["anna", "zoe"]) == {"count": 1, "missing": ["zoe"]}
     assert node.do("workers.stop", all=True) == {"count": 2, "missing": []}

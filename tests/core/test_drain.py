@@ -143,6 +143,15 @@ def test_failed_runs_and_deaths_are_told_once(bench: Bench) -> None:
     assert bench.broker.drain().died == []
 
 
+def test_a_job_that_is_given_up_and_not_kept_is_a_failed_run_and_no_death(bench: Bench) -> None:
+    worker = bench.worker()
+    bench.submit(policy=Policy(max_failures=0, bury=False))
+    bench.broker.fail(bench.take(worker), worker.holder, Failure("E", "x"), T)
+    changes = bench.broker.drain()
+    assert (changes.failed, changes.died) == ([("q", "k", T)], [])
+    assert bench.broker.jobs == {}
+
+
 def test_totals_go_with_every_group(bench: Bench) -> None:
     bench.submit()
     worker = bench.worker()

@@ -33,7 +33,7 @@ def test_a_value_is_counted_up_to_the_first_bound_that_it_is_not_above(
 def test_every_commit_is_counted_with_how_long_it_took() -> None:
     gauges = Gauges()
     for took_s in (0.0001, 0.03, 60.0):
-        gauges.committed(took_s)
+        gauges.committed(took_s, 0.0)
     assert gauges.commits == sum(gauges.commit_spans.counts) == 3
     assert gauges.commit_spans.counts[0] == gauges.commit_spans.counts[-1] == 1
 

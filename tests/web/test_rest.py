@@ -8,7 +8,7 @@ import pytest
 from franca.control.operations import OPERATIONS
 from franca.web import rest
 from franca.web.routes import ROUTES
-from tests.web.kit import Site
+from tests.web.kit import Site, bearer
 
 
 def submit(site: Site, **members: object) -> int:
@@ -296,3 +296,9 @@ def test_who_hangs_up_is_waited_for_no_more_and_the_job_stays(site: Site) -> Non
     site.run(hang_up())
     assert site.node.broker.watches.count == 0
     assert site.node.broker.queues["q"].ready == 1
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
+def test_who_asks_is_told_what_they_may(guarded: Site, role: str) -> None:
+    for path in ("overview", "health", "overview"):
+        assert guarded.api("GET", path, None, bearer(role)).json["role"] == role

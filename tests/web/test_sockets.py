@@ -214,6 +214,15 @@ def test_a_key_survives_kill_9_and_the_end_of_its_job(tmp_path: Path) -> None:
         assert call(server, "GET", "/health")[1]["server"]["faktory_version"] == "1.10.0"
 
 
+def test_health_tells_the_host_and_how_long_commits_take(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        assert call(server, "POST", "/api/v1/jobs", JOB)[0] == 201
+        _, health = call(server, "GET", "/api/v1/health")
+        assert (health["node"], health["role"]) == (socket.gethostname(), "admin")
+        assert 0 < health["store"]["commit_p50_ms"] <= health["store"]["commit_p99_ms"] < 60_000
+        assert "web" in [one["protocol"] for one in health["listeners"]]
+
+
 def test_a_server_stops_in_time_though_streams_and_calls_wait(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         with socket.create_connection((HOST, server.ports["web"])) as stream, \

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import asdict
 
 from franca.control import shapes
+from franca.control.arguments import beginning_of, has_envelope, whole_of
 from franca.control.grouping import class_of
 from franca.control.states import public_state
 from franca.control.views import moment
@@ -21,6 +22,8 @@ from franca.core.model import (
 from franca.protocols.numbers import name_of
 
 ARGS_CHARS = 120
+ROW_BYTES = 1_024
+"""Of a body, as much as a line of a list is made of."""
 SHOWN_BYTES = 1024 * 1024
 """What is shown of a body or a result."""
 ARGS_SHOWN_BYTES = 64 * 1024
@@ -85,9 +88,8 @@ def row_of(job: Job) -> shapes.JobRow:
 
 
 def _args(job: Job) -> str | None:
-    if not job.body:
-        return None
-    return job.body[: 4 * ARGS_CHARS].decode("utf-8", "replace")[:ARGS_CHARS]
+    args, _ = beginning_of(job.media, job.body[:ROW_BYTES])
+    return args[: 4 * ARGS_CHARS].decode("utf-8", "replace")[:ARGS_CHARS] or None
 
 
 def job_of(job: Job) -> shapes.Job:
@@ -102,12 +104,26 @@ def job_of(job: Job) -> shapes.Job:
         durable=job.policy.durable,
         lease_until=moment(job.until) if job.state is State.LEASED else None,
         failed_at=moment(job.failed_at),
-        body=None if job.away else content_of(job.body, job.media, body_max),
+        body=None if job.away else _arguments_of(job, body_max),
+        envelope=(
+            content_of(job.body, job.media, body_max)
+            if has_envelope(job.media) and not job.away
+            else None
+        ),
         result=content_of(job.result, "bytes", result_max) if job.result else None,
         attempt_log=attempts_of(job),
         policy=None if is_remembered else policy_of(job),
         error_class=class_of(job),
     )
+
+
+def _arguments_of(job: Job, most: int) -> shapes.Body:
+    """What was submitted, without what its protocol puts around it."""
+    media, data, is_whole = whole_of(job.media, job.body)
+    if media == job.media:
+        return content_of(data, media, most)
+    # Arguments that end are all there, even if what was behind them is not remembered.
+    return content_of(data, media, 0 if is_whole else len(data))
 
 
 def policy_of(job: Job) -> shapes.JobPolicy:

@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from franca.control import shapes
-from franca.control.fill import job_of, row_of
+from franca.control.fill import ROW_BYTES, job_of, row_of
 from franca.control.job_actions import Fits
 from franca.control.jobs import Reference, look_up
 from franca.control.port import BadRequest, NodePort
@@ -83,7 +83,7 @@ class Wanted(Struct, frozen=True):
             ids=asked.ids,
             retried=waits,
             fits=None if self.is_plain else self.fits,
-            body_bytes=-1 if asked.reads_bodies else 512,
+            body_bytes=-1 if asked.reads_bodies else ROW_BYTES,
         )
 
 

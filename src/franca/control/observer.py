@@ -95,6 +95,7 @@ class Observer:
         self.troubles = Troubles()
         self.actions = Actions()
         self.kept: dict[str, Kept[bytes]] = {}
+        self.serving: Kept[dict[str, int]] = Kept()
         self.lags: deque[tuple[Millis, float | None, float | None]] = deque(maxlen=KEPT)
         self._lately: dict[str, Kept[PastRates]] = {}
         self._summed: Kept[Summed] = Kept()
@@ -197,6 +198,7 @@ class Observer:
         await self._errors.get(node, lambda: self._look_at_errors(node))
 
     async def _look_at_errors(self, node: NodePort) -> bool:
+        await self._note_failures(node.engine.broker)
         counts = await self.counts(node)
         state = (node.engine.broker.totals.failures, counts.retrying, counts.dead)
         if state == self._looked_at:

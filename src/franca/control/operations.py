@@ -95,7 +95,7 @@ async def server_backup(node: NodePort, params: Backup) -> View:
 
 
 Wait = Callable[[], Awaitable[None]]
-Run = Callable[[NodePort, Any], Awaitable[object]]
+Run = Callable[..., Awaitable[object]]
 AnyView = dict[str, Any]
 """A result whose members scripts have long known."""
 
@@ -117,6 +117,8 @@ class Operation(Struct, frozen=True):
     """Whether its parameters carry something of any size, which is not read."""
     often: bool = False
     """Whether it changes no more than a job, again and again, so that it is not recorded."""
+    asks_who: bool = False
+    """Whether it is also told who asks."""
 
     @property
     def is_recorded(self) -> bool:
@@ -129,9 +131,9 @@ def _of_role(role: Role) -> Callable[..., Operation]:
 
     def make(
         run: Run, params: type[Struct], result: Any, summary: str,
-        *, large: bool = False, carries: bool = False, often: bool = False,
+        *, large: bool = False, carries: bool = False, often: bool = False, asks_who: bool = False,
     ) -> Operation:  # fmt: skip
-        return Operation(run, params, result, role, summary, large, carries, often)
+        return Operation(run, params, result, role, summary, large, carries, often, asks_who)
 
     return make
 
@@ -159,10 +161,14 @@ def _turn(act: Callable[[Engine, str, Millis], None], summary: str) -> Operation
 
 
 OPERATIONS: dict[str, Operation] = {
-    "overview": _view(overview.overview, overview.In, shapes.Overview, "How it goes, on one page"),
+    "overview": _view(
+        overview.overview, overview.In, shapes.Overview, "How it goes, on one page", asks_who=True
+    ),
     "counts": _view(overview.counts, Nothing, shapes.Counts, "How many jobs are in each state"),
     "known": _view(overview.known, Nothing, shapes.KnownValues, "Values that a filter may have"),
-    "health": _view(overview.health, Nothing, shapes.Health, "How the server itself is"),
+    "health": _view(
+        overview.health, Nothing, shapes.Health, "How the server itself is", asks_who=True
+    ),
     "history": _view(overview.history, Nothing, shapes.History, "What is remembered of ended jobs"),
     "server.status": _view(server_status, Nothing, AnyView, "What the server says of itself"),
     "server.stop": _admin(server_stop, Nothing, AnyView, "Begin a graceful stop"),
@@ -295,10 +301,11 @@ async def perform(
     await pause_after(size)
     if operation.large and wait_turn is not None:
         await wait_turn()
+    run = partial(operation.run, caller) if operation.asks_who else operation.run
     if not operation.is_recorded:
-        return await operation.run(node, typed)
+        return await run(node, typed)
     with node.audit.recording(caller, name, params):
-        return await operation.run(node, typed)
+        return await run(node, typed)
 
 
 class Request(Struct, forbid_unknown_fields=True):

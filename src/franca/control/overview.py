@@ -9,14 +9,15 @@ import msgspec
 from msgspec import Raw, Struct
 
 from franca.control import shapes
+from franca.control.caller import Caller
 from franca.control.lately import counters_of
 from franca.control.port import NodePort
-from franca.control.queues import queue_row, queue_stats
+from franca.control.queues import QueuesSeen, queue_row, queues_seen
 from franca.control.rates import Counters
 from franca.control.series import Range, draw
 from franca.control.views import moment
 from franca.control.workers import worker_views
-from franca.core.history import OTHER, RatesQuery, Tally
+from franca.core.history import OTHER, RatesQuery
 from franca.core.model import Millis
 from franca.engine.engine import Engine
 
@@ -33,17 +34,17 @@ class In(Struct, forbid_unknown_fields=True):
     range: Range = "1h"
 
 
-async def overview(node: NodePort, params: In) -> Raw:
-    """How it goes, on one page. The same for all who ask within a second."""
-    kept = node.observer.keep(f"overview {params.range}")
-    return Raw(await kept.get(node, lambda: _overview(node, params.range)))
+async def overview(caller: Caller, node: NodePort, params: In) -> Raw:
+    """How it goes, on one page. The same for all of a role who ask within a second."""
+    kept = node.observer.keep(f"overview {params.range} {caller.role}")
+    return Raw(await kept.get(node, lambda: _overview(node, params.range, caller.role)))
 
 
-async def _overview(node: NodePort, range_: str) -> bytes:
+async def _overview(node: NodePort, range_: str, role: str) -> bytes:
     observer = node.observer
     summed, found = await observer.summed(node), await observer.counts(node)
     await observer.look_at_errors(node)
-    stats = await queue_stats(node)
+    seen = await queues_seen(node)
     drawn = await draw(node, range_)
     workers = await node.ask(worker_views)
     busy = sum(bool(worker.running) for worker in workers)
@@ -59,6 +60,7 @@ async def _overview(node: NodePort, range_: str) -> bytes:
         return msgspec.json.encode(
             shapes.Overview(
                 now_at=moment(broker.wall(now)),
+                role=role,
                 counts=found,
                 rates=shapes.Rates(rate.pushed, rate.done, rate.failed)
                 if rate
@@ -69,7 +71,7 @@ async def _overview(node: NodePort, range_: str) -> bytes:
                 notices=notices,
                 series=drawn.of_all(),
                 crossings=observer.crossings(broker),
-                queues=_rows(node, names, stats, now),
+                queues=_rows(node, names, seen, now),
             )
         )
 
@@ -77,7 +79,7 @@ async def _overview(node: NodePort, range_: str) -> bytes:
 
 
 def _rows(
-    node: NodePort, worst: Iterable[str], stats: Mapping[str, Tally], now: Millis
+    node: NodePort, worst: Iterable[str], seen: QueuesSeen, now: Millis
 ) -> list[shapes.QueueRow]:
     """Queues in trouble first, then those with most jobs; as many as are shown."""
     broker, rates = node.engine.broker, node.observer.rates
@@ -88,7 +90,7 @@ def _rows(
     for name in names:
         queue = broker.queues.get(name)
         if queue is not None and queue.listed:
-            rows.append(queue_row(queue, stats.get(name), rates, now, recent=True))
+            rows.append(queue_row(queue, seen, now, recent=True))
             if len(rows) >= SHOWN_QUEUES:
                 break
     return rows
@@ -163,20 +165,21 @@ async def history(node: NodePort, params: Struct) -> shapes.History:
     )
 
 
-async def health(node: NodePort, params: Struct) -> shapes.Health:
+async def health(caller: Caller, node: NodePort, params: Struct) -> shapes.Health:
     """How the server itself is."""
     status = node.status()
     limits = node.engine.limits
     lags = node.observer.lags
     listeners = status.get("listeners", [])
     past = await node.past()
-    store = {"kind": status.get("store"), "commits": status.get("commits"), "history": past.bytes}
+    store = {name: status.get(name) for name in ("commits", "commit_p50_ms", "commit_p99_ms")}
+    store |= {"kind": status.get("store"), "history": past.bytes}
     process = {name: status.get(name) for name in ("pid", "rss_mb", "connections", "unhandled")}
     return shapes.Health(
         version=str(status.get("version", "")),
         node=str(status.get("host", "")),
         uptime_ms=1_000 * msgspec.convert(status.get("uptime_s", 0), int),
-        read_only=False,
+        role=caller.role,
         store=store,
         disk={"refusing_new": status.get("refusing_new", False), "data": status.get("data")},
         process=process | {"loop_lag_p99_ms": status.get("loop_lag_p99_ms")},

@@ -64,7 +64,7 @@ class NodePort(Protocol):
         """Write a whole and consistent copy of the store into a new file."""
 
     def status(self) -> dict[str, object]:
-        """How the server is: version, pid, uptime, store, listeners, load."""
+        """How the server is: version, host, pid, uptime, store, listeners, load."""
 
     def measured(self) -> Measured:
         """What the server measures of its process, its disk and its commits."""

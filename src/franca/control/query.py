@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from franca.control.arguments import LOOKED_BYTES, beginning_of
 from franca.control.fill import by_of, last_error
 from franca.control.grouping import class_of
 from franca.control.port import BadRequest
@@ -25,8 +26,6 @@ CHARS_MAX = 4_096
 TERMS_MAX = 32
 VALUES_MAX = 256
 """Of a whole filter: its length, its terms, and the values in all of them."""
-LOOKED_BYTES = 64 * 1024
-"""Of a job's arguments, which may be very long."""
 DIGITS_MAX = 18
 
 FIELDS = {
@@ -294,7 +293,7 @@ def _number_of(field: str, job: Job, now: Millis) -> int | None:
 
 
 def _arguments(job: Job) -> str:
-    return job.body[:LOOKED_BYTES].decode("utf-8", "replace")
+    return beginning_of(job.media, job.body[:LOOKED_BYTES])[0].decode("utf-8", "replace")
 
 
 def _error(job: Job) -> str:

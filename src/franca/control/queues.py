@@ -21,7 +21,7 @@ from franca.control.rates import Rates
 from franca.control.series import RANGES, Range, draw
 from franca.control.tallies import QUEUE_MS, types_of_queue
 from franca.control.views import moment
-from franca.control.workers import worker_views
+from franca.control.workers import serving, worker_views
 from franca.core.broker import Broker
 from franca.core.errors import NotFound
 from franca.core.history import RatesQuery, Tally, percentile
@@ -34,6 +34,14 @@ LISTED_QUEUES = 1_000
 """Queues that are acted on, or looked at, in one turn; with their charts a tenth of it."""
 SERVING_MAX = 200
 """Workers of a queue that are named."""
+
+
+class QueuesSeen(Struct):
+    """How long jobs of each queue waited and ran, its samples, and how many workers serve it."""
+
+    stats: Mapping[str, Tally]
+    rates: Rates
+    serving: Mapping[str, int]
 
 
 ActOnQueues = Callable[[Broker, Sequence[str], Millis], int]
@@ -92,35 +100,32 @@ async def _list(node: NodePort, *, recent: bool) -> bytes:
         sorted_parts.append(sorted(names[start : start + LISTED_QUEUES]))
         await asyncio.sleep(0)
     in_order = heapq.merge(*sorted_parts)
-    stats = await queue_stats(node)
-    rates = node.observer.rates
+    seen = await queues_seen(node)
     portion = LISTED_QUEUES // 10 if recent and LISTED_QUEUES > 10 else LISTED_QUEUES
     pieces: list[bytes] = []
     while part := list(islice(in_order, portion)):
-        act = partial(_rows, part, stats, rates, recent)
+        act = partial(_rows, part, seen, recent)
         pieces.append(await node.ask(act))
     return b'{"queues":[' + b",".join(filter(None, pieces)) + b"]}"
 
 
 def _rows(
-    names: Sequence[str], stats: Mapping[str, Tally], rates: Rates, recent: bool,
-    engine: Engine, now: Millis,
-) -> bytes:  # fmt: skip
+    names: Sequence[str], seen: QueuesSeen, recent: bool, engine: Engine, now: Millis
+) -> bytes:
     """Those of the queues that are still there, as JSON without the brackets of a list."""
     found = [engine.broker.queues.get(name) for name in names]
     rows = [
-        queue_row(queue, stats.get(queue.name), rates, now, recent=recent)
+        queue_row(queue, seen, now, recent=recent)
         for queue in found
         if queue is not None and queue.listed
     ]
     return msgspec.json.encode(rows)[1:-1]
 
 
-def queue_row(
-    queue: Queue, stats: Tally | None, rates: Rates, now: Millis, *, recent: bool
-) -> shapes.QueueRow:
+def queue_row(queue: Queue, seen: QueuesSeen, now: Millis, *, recent: bool) -> shapes.QueueRow:
     """One line of a list of queues."""
     first = queue.first()
+    stats, rates = seen.stats.get(queue.name), seen.rates
     line = rates.queues.get(queue.name)
     rate = rates.per_second(line, counters_of(queue), now)
     return shapes.QueueRow(
@@ -139,16 +144,17 @@ def queue_row(
         failed=None if rate is None else rate.failed,
         wait_p95_ms=None if stats is None else percentile(stats.waits, 0.95),
         ran_p95_ms=None if stats is None else percentile(stats.runs, 0.95),
-        workers=queue.servers,
+        workers=seen.serving.get(queue.name, 0),
         recent=rates.recent(line) if recent else None,
     )
 
 
-async def queue_stats(node: NodePort) -> dict[str, Tally]:
-    """How long jobs of each queue waited and ran lately."""
+async def queues_seen(node: NodePort) -> QueuesSeen:
+    """What was seen of all queues lately."""
     now = node.clock_ms()
     rates = await node.observer.lately(node, RatesQuery(now - QUEUE_MS, now, of="queue"))
-    return {name: rates.total(name) for name in rates.names()}
+    stats = {name: rates.total(name) for name in rates.names()}
+    return QueuesSeen(stats, node.observer.rates, await serving(node))
 
 
 async def show_queue(node: NodePort, params: ShowQueue) -> Raw:
@@ -159,21 +165,21 @@ async def show_queue(node: NodePort, params: ShowQueue) -> Raw:
 
 
 async def _show(node: NodePort, params: ShowQueue) -> bytes:
-    stats = await queue_stats(node)
+    seen = await queues_seen(node)
     drawn = await draw(node, params.range, params.queue)
     types = await types_of_queue(node, params.queue, RANGES[params.range][0])
     workers = await node.ask(worker_views)
+    names = [worker.name for worker in workers if params.queue in worker.queues]
+    seen.serving = {params.queue: len(names)}
 
     def row(engine: Engine, now: Millis) -> shapes.QueueRow:
-        queue = find_queue(engine.broker, params.queue)
-        rates = node.observer.rates
-        return queue_row(queue, stats.get(queue.name), rates, now, recent=True)
+        return queue_row(find_queue(engine.broker, params.queue), seen, now, recent=True)
 
     shape = shapes.Queue(
         **asdict(await node.ask(row)),
         types=types,
         series=drawn.of_queue(),
-        serving=[w.name for w in workers if params.queue in w.queues][:SERVING_MAX],
+        serving=names[:SERVING_MAX],
     )
     return msgspec.json.encode(shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -18,6 +19,8 @@ from franca.protocols.service import WorkerView
 
 ACTED_WORKERS = 200
 """Workers that are asked in one turn."""
+COUNTED_WORKERS = 100
+"""Workers whose queues are counted in one pass of the event loop."""
 
 
 class Workers(Struct, forbid_unknown_fields=True):
@@ -38,6 +41,22 @@ def worker_views(engine: Engine, now: Millis) -> list[WorkerView]:
     """Every worker that any protocol knows of, and those over HTTP that run a job."""
     known = [worker for service in engine.services.values() for worker in service.workers(now)]
     return known + workers_over_http(engine)
+
+
+async def serving(node: NodePort) -> dict[str, int]:
+    """How many workers serve each queue, a second old at most."""
+    return await node.observer.serving.get(node, lambda: _count_serving(node))
+
+
+async def _count_serving(node: NodePort) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    views = await node.ask(worker_views)
+    for start in range(0, len(views), COUNTED_WORKERS):
+        for worker in views[start : start + COUNTED_WORKERS]:
+            for queue in set(worker.queues):
+                counts[queue] = counts.get(queue, 0) + 1
+        await asyncio.sleep(0)
+    return counts
 
 
 async def list_workers(node: NodePort, params: Struct) -> View:

@@ -44,7 +44,7 @@ class Changes(Struct, gc=False):
 
     Of the queues in `emptied_backlogs` every READY job on the BACKLOG shelf goes, but for those in
     `spared`: what becomes of these is said one by one.
-    Runs that failed, and jobs that died, are only counted: `failed` and `died`.
+    Runs that failed, and jobs that came into the dead set, are only counted: `failed` and `died`.
     """
 
     totals: Totals = field(default_factory=Totals)

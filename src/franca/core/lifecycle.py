@@ -319,7 +319,6 @@ class Lifecycle(Part):
             if job.policy.keep_dead:
                 job.run_at += KEPT_MS
                 self._backlog.kept_dead += 1
-        if job.policy.durable:
             self._changelog.died.append((job.queue, job.kind, now))
         self.end(job, DEAD, b"", failure, now)
 

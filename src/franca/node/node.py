@@ -302,13 +302,13 @@ class Node:
         began = time.monotonic()
         try:
             self.store.commit()
-            took_s = time.monotonic() - began
-            self.disk.judge(took_s, now)
+            ended = time.monotonic()
+            self.disk.judge(ended - began, now)
             untidy = self.store.wants_tidying()
         except Exception as error:
             self.fail(error)
             return False
-        self.gauges.committed(took_s)
+        self.gauges.committed(ended - began, ended)
         self._release(self._in_flight)
         if self._writer is not None and untidy:
             self._writer.tidy()
@@ -342,7 +342,7 @@ class Node:
             return
         if not self._in_flight.is_long:
             self.disk.judge(took_s, self.clock.now())
-        self.gauges.committed(took_s)
+        self.gauges.committed(took_s, time.monotonic())
         self._release(self._in_flight)
         if not tidying:
             self.tidied(None)

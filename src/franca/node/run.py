@@ -8,7 +8,9 @@ import gc
 import os
 import secrets
 import signal
+import socket
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -350,8 +352,10 @@ class Server(Operators):
 
     def status(self) -> dict[str, object]:
         """What a running server says of itself."""
+        gauges, now_s = self.node.gauges, time.monotonic()
         return {
             "version": __version__,
+            "host": socket.gethostname(),
             "pid": os.getpid(),
             "uptime_s": self.uptime_s(),
             "data": written(self.settings.data),
@@ -359,8 +363,10 @@ class Server(Operators):
             "listeners": [self._listener(*taken) for taken in self.listeners.addresses],
             "connections": self.connections(),
             "rss_mb": memory_mb(),
-            "commits": self.node.gauges.commits,
-            "loop_lag_p99_ms": self.node.gauges.lag_p99_ms(),
+            "commits": gauges.commits,
+            "commit_p50_ms": gauges.commit_ms(0.5, now_s),
+            "commit_p99_ms": gauges.commit_ms(0.99, now_s),
+            "loop_lag_p99_ms": gauges.lag_p99_ms(),
             "refusing_new": self.engine.broker.refusing_new,
             "unhandled": self.engine.unhandled,
             "peers_refused": self.node.notices.count,

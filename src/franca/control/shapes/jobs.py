@@ -27,7 +27,7 @@ class Progress(Struct):
 
 
 class JobRow(Struct, kw_only=True):
-    """One line of a list of jobs. `args` is how the body begins."""
+    """One line of a list of jobs. `args` is how its arguments begin; None if that is not known."""
 
     id: int
     name: str
@@ -91,7 +91,11 @@ class JobPolicy(Struct, kw_only=True):
 
 
 class Job(JobRow, kw_only=True):
-    """Everything that is known of a job. Of an ended one less is remembered."""
+    """Everything that is known of a job. Of an ended one less is remembered.
+
+    `body` is what was submitted; `envelope` what the server keeps, if its protocol puts more around
+    the arguments.
+    """
 
     key: str
     priority: int
@@ -99,6 +103,7 @@ class Job(JobRow, kw_only=True):
     lease_until: str | None
     failed_at: str | None
     body: Body | None
+    envelope: Body | None
     result: Body | None
     attempt_log: list[Attempt]
     policy: JobPolicy | None

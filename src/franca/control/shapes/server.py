@@ -90,9 +90,10 @@ class Crossing(Struct):
 
 
 class Overview(Struct, kw_only=True):
-    """How it goes, on one page."""
+    """How it goes, on one page. `role` is that of whoever asks."""
 
     now_at: str | None
+    role: str
     counts: Counts
     rates: Rates
     oldest_ms: int | None
@@ -141,12 +142,12 @@ class HistoryBounds(Struct, kw_only=True):
 
 
 class Health(Struct, kw_only=True):
-    """How the server itself is."""
+    """How the server itself is, and on which host. `role` is that of whoever asks."""
 
     version: str
     node: str
     uptime_ms: int
-    read_only: bool
+    role: str
     store: dict[str, Any]
     disk: dict[str, Any]
     process: dict[str, Any]

@@ -12,6 +12,7 @@ export const PROTOCOLS = {
   beanstalkd: ["bs", "beanstalkd"],
   rest: ["ht", "HTTP"],
   control: ["fr", "franca push"],
+  web: ["wb", "Dashboard and REST"],
 };
 export const protocolName = (name) => PROTOCOLS[name]?.[1] || name || "nobody yet";
 
