@@ -57,6 +57,10 @@ class Browser(Program):
         """A picture of the window, or of the whole page."""
         self.call("shot", str(path), whole)
 
+    def picture_of_file(self, url: str, path: str, width: int) -> None:
+        """A picture of all of a file."""
+        self.call("pictureOfFile", url, path, width)
+
     def elsewhere(self) -> list[str]:
         """What the window has asked of other origins."""
         return list(self.call("elsewhere"))

@@ -50,6 +50,13 @@ const verbs = {
   type: (text) => page.keyboard.type(text),
   text: (selector) => page.textContent(selector, PATIENCE),
   shot: (path, whole = false) => page.screenshot({ path, fullPage: whole }).then(() => true),
+  // A picture of all of a file, which needs no server.
+  async pictureOfFile(url, path, width) {
+    await verbs.open({ width });
+    await page.goto(url);
+    await page.screenshot({ path, fullPage: true });
+    return true;
+  },
   elsewhere: () => elsewhere,
   complaints: () => complaints,
   // What axe finds: [{id, impact, help, nodes}]. Its own code runs apart from the page's policy.

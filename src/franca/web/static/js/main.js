@@ -4,7 +4,7 @@
 // must not change now.
 import { api, now } from "./api.js";
 import { $, h, inhabit, morph, morphKids } from "./dom.js";
-import { short, span } from "./format.js";
+import { roughly, short, span } from "./format.js";
 import { icon, mark } from "./icons.js";
 import { keyboard } from "./keys.js";
 import { live } from "./live.js";
@@ -254,8 +254,8 @@ function renderSide() {
       h("a", { class: "gear", href: "#/settings", "aria-label": "Settings" }, icon("settings")),
       h(
         "p",
-        { class: "node", title: health ? `${health.node}, franca ${health.version}` : "" },
-        health ? `${health.version} · up ${span(health.uptime_ms).replace(/\s.*/, "")}` : "",
+        { class: "node", title: health ? [health.node, `franca ${health.version}`].filter(Boolean).join(", ") : "" },
+        health ? `${health.version} · up ${roughly(health.uptime_ms)}` : "",
       ),
       document.documentElement.dataset.role === "viewer" &&
         h("p", { class: "node" }, "You may look only."),
