@@ -7,7 +7,7 @@ const { obey, spec } = require("../../real/node/program.js");
 
 const FLAGS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync",
+  "--hide-scrollbars", "--disable-component-update", "--disable-sync",
 ];
 const PATIENCE = { timeout: 10_000 };
 let browser, context, page;

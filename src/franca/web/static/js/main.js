@@ -254,7 +254,10 @@ function renderSide() {
       h("a", { class: "gear", href: "#/settings", "aria-label": "Settings" }, icon("settings")),
       h(
         "p",
-        { class: "node", title: health ? [health.node, `franca ${health.version}`].filter(Boolean).join(", ") : "" },
+        {
+          class: "node",
+          title: health ? [health.node, `franca ${health.version}`].filter(Boolean).join(", ") : "",
+        },
         health ? `${health.version} · up ${roughly(health.uptime_ms)}` : "",
       ),
       document.documentElement.dataset.role === "viewer" &&

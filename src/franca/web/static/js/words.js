@@ -11,7 +11,7 @@ export const PROTOCOLS = {
   eventmq: ["eq", "EventMQ"],
   beanstalkd: ["bs", "beanstalkd"],
   rest: ["ht", "HTTP"],
-  control: ["fr", "Franca itself"],
+  control: ["fr", "Franca"],
 };
 export const protocolName = (name) => PROTOCOLS[name]?.[1] || name || "nobody yet";
 

@@ -30,8 +30,7 @@ function content(body, title) {
 }
 
 function policy(job) {
-  if (!job.policy)
-    return h("p", { class: "hint" }, "Of a job that has ended it is not kept.");
+  if (!job.policy) return h("p", { class: "hint" }, "Of a job that has ended it is not kept.");
   const { max_failures: failures, max_losses: losses, lease_ms: lease, backoff } = job.policy;
   return h(
     "dl",

@@ -95,12 +95,7 @@ export function page(ctx) {
         h(
           "div",
           { class: "figures" },
-          figure(
-            "Ready",
-            num(q.ready),
-            pace(q),
-            grows > 0.5 && q.ready > 500,
-          ),
+          figure("Ready", num(q.ready), pace(q), grows > 0.5 && q.ready > 500),
           figure("Oldest", span(q.oldest_ms), "wait of its next job", q.oldest_ms > 60_000),
           figure("In", rate(q.in), `${num(q.scheduled)} scheduled`),
           figure("Out", rate(q.out), "runs that ended"),
@@ -128,43 +123,43 @@ export function page(ctx) {
             !q.types.length
               ? h("p", { class: "hint" }, "No job of this queue has ended lately.")
               : table({
-              label: "Types in this queue",
-              rows: q.types,
-              key: (t) => t.type,
-              columns: [
-                {
-                  head: "Type",
-                  th: true,
-                  cell: (t) =>
-                    h(
-                      "a",
-                      {
-                        href: `#/jobs?${new URLSearchParams({ state: "ready", q: `queue:${q.queue} type:${t.type}` })}`,
-                      },
-                      t.type,
-                    ),
-                },
-                {
-                  head: "Share",
-                  cls: "n",
-                  cell: (t) =>
-                    h(
-                      "span",
-                      { class: "use" },
-                      stack([{ value: t.share, cls: "c-done" }], {
-                        total: 1,
-                        width: 60,
-                        height: 6,
-                        label: "",
-                      }),
-                      percent(t.share, 1),
-                    ),
-                },
-                { head: "Failing", cls: "n", cell: (t) => percent(t.failed, 1) },
-                { head: "p50", cls: "n", cell: (t) => span(t.p50_ms) },
-                { head: "p95", cls: "n", cell: (t) => span(t.p95_ms) },
-              ],
-            }),
+                  label: "Types in this queue",
+                  rows: q.types,
+                  key: (t) => t.type,
+                  columns: [
+                    {
+                      head: "Type",
+                      th: true,
+                      cell: (t) =>
+                        h(
+                          "a",
+                          {
+                            href: `#/jobs?${new URLSearchParams({ state: "ready", q: `queue:${q.queue} type:${t.type}` })}`,
+                          },
+                          t.type,
+                        ),
+                    },
+                    {
+                      head: "Share",
+                      cls: "n",
+                      cell: (t) =>
+                        h(
+                          "span",
+                          { class: "use" },
+                          stack([{ value: t.share, cls: "c-done" }], {
+                            total: 1,
+                            width: 60,
+                            height: 6,
+                            label: "",
+                          }),
+                          percent(t.share, 1),
+                        ),
+                    },
+                    { head: "Failing", cls: "n", cell: (t) => percent(t.failed, 1) },
+                    { head: "p50", cls: "n", cell: (t) => span(t.p50_ms) },
+                    { head: "p95", cls: "n", cell: (t) => span(t.p95_ms) },
+                  ],
+                }),
           ),
           section(
             "Served by",
