@@ -21,6 +21,10 @@ class Browser(Program):
         """Another page in the same window."""
         self.call("go", url)
 
+    def resize(self, width: int, height: int) -> None:
+        """Make the window another size."""
+        self.call("resize", width, height)
+
     def js(self, expression: str) -> Any:
         """What an expression is worth in the page."""
         return self.call("js", expression)

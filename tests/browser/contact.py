@@ -7,11 +7,9 @@ folder of pictures with the same names, such as an earlier FOLDER; `contact-*.pn
 from __future__ import annotations
 
 import html
-import json
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 from tests.browser.browser import Browser
@@ -27,14 +25,7 @@ figure {{ margin: 0; }} figcaption {{ padding: 4px 0; }} img {{ width: {each}px;
 </style>{pairs}"""
 
 
-def answer(address: str, path: str) -> dict[str, object]:
-    """What REST says."""
-    with urllib.request.urlopen(f"{address}api/v1/{path}", timeout=30) as said:
-        found: dict[str, object] = json.load(said)
-    return found
-
-
-def pages_of(address: str) -> dict[str, str]:
+def pages_of(around: World) -> dict[str, str]:
     """The address of each page behind the server's, by name: a job of each state has one."""
     pages = {
         "overview": "#/", "jobs": "#/jobs", "errors": "#/errors", "queues": "#/queues",
@@ -42,7 +33,7 @@ def pages_of(address: str) -> dict[str, str]:
         "schedules": "#/schedules", "settings": "#/settings", "audit": "#/audit", "try": "try",
     }  # fmt: skip
     for state in STATES:
-        jobs = answer(address, f"jobs?limit=1&state={state}")["jobs"]
+        jobs = around.get(f"jobs?limit=1&state={state}")["jobs"]
         assert isinstance(jobs, list)
         if state != "ready":
             pages[f"jobs-{state}"] = f"#/jobs?state={state}"
@@ -104,8 +95,8 @@ def main() -> None:
 
 
 def take(around: World, folder: Path, others: Path | None) -> None:
-    with started(around.address, folder / "log") as browser:
-        picture_all(browser, around.address, pages_of(around.address), folder)
+    with started(folder / "log") as browser:
+        picture_all(browser, around.address, pages_of(around), folder)
         if others:
             for width in WIDTHS:
                 for scheme in SCHEMES:

@@ -37,7 +37,7 @@ class World:
         self.server = stack.enter_context(Server(folder / "data", speaks=SPEAKS))
         self.address = f"http://{HOST}:{self.server.ports['web']}/"
         self._gear: gear.Client | None = None
-        self._tubes: dict[str, greenstalk.Client] = {}
+        self._tubes: dict[str, greenstalk.Client[str]] = {}
         self._producer: Producer | None = None
 
     def worker(
@@ -61,6 +61,12 @@ class World:
         body = json.dumps(members).encode()
         asked = urllib.request.Request(f"{self.address}api/v1/{path}", body, headers)
         urllib.request.urlopen(asked, timeout=30).close()
+
+    def get(self, path: str) -> dict[str, object]:
+        """What REST says."""
+        with urllib.request.urlopen(f"{self.address}api/v1/{path}", timeout=30) as said:
+            found: dict[str, object] = json.load(said)
+        return found
 
     def push_faktory(self, queue: str, kind: str, args: list[object], **more: int) -> str:
         """Push with pyfaktory; the job's id there."""

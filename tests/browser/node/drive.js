@@ -24,7 +24,8 @@ const verbs = {
     if (look.clock) await page.clock.install();
     elsewhere = [];
     complaints = [];
-    page.on("request", (request) => { if (!request.url().startsWith(spec.origin)) elsewhere.push(request.url()); });
+    const origin = look.url && new URL(look.url).origin;
+    page.on("request", (request) => { if (new URL(request.url()).origin !== origin) elsewhere.push(request.url()); });
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => { if (message.type() === "error") complaints.push(`${message.text()} ${message.location().url}`); });
     if (look.url) await verbs.go(look.url);
@@ -33,6 +34,7 @@ const verbs = {
     await page.goto(url);
     await verbs.until("document.documentElement.dataset.ready === 'yes' || Boolean(document.querySelector('form'))");
   },
+  resize: (width, height) => page.setViewportSize({ width, height }),
   js: (expression) => page.evaluate(expression),
   // Asked again and again from outside: the page's policy lets no text be run in it.
   async until(expression) {
