@@ -79,7 +79,12 @@ async function route() {
   const params = found ? path.match(found[0]).slice(1).map(plain) : [];
   const same = current && name === next && params.join("\n") === ctx.params.join("\n");
   if (!same) {
-    const module = await import(`./pages/${next}.js`);
+    const module = await import(`./pages/${next}.js`).catch(() => null);
+    if (!module) {
+      // Modules of two versions do not fit together: the server may be a newer one by now.
+      toast("This page could not be loaded. Load the dashboard again.", { level: "bad" });
+      return;
+    }
     current?.leave?.();
     ctx.search = new URLSearchParams(query);
     ctx.params = params;
