@@ -36,8 +36,9 @@ def charge(number: int) -> None:
     time.sleep(number / 1000)
 
 
-def ran(jid: str, number: int = 0, *_: object) -> None:
-    """A job of Faktory."""
+def ran(jid: str, first: int | str = 0, *_: object) -> None:
+    """A job of Faktory; one of another protocol has all of its text as its only argument."""
+    number = json.loads(first)[0] if isinstance(first, str) else first
     say("ran", jid=jid, number=number)
     charge(number)
 

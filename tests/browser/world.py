@@ -116,11 +116,11 @@ class Shop:
         """Open it: workers, what waits for later, schedules, and a backlog of one queue."""
         world = self._world
         world.worker(
-            "faktory", "mailer-1", ["mail", "billing"], slots=3,
-            types=["SendWelcome", "SendInvoice", "SendDigest", "ChargeCard"],
+            "faktory", "mailer-1", ["mail", "billing", "thumbnails", "reports"], slots=3,
+            types=["SendWelcome", "SendInvoice", "SendDigest", "ChargeCard", "thumbnails", "reports"],
         )  # fmt: skip
         world.worker("gearman", "images-1", ["thumbnails", "search.index"])
-        world.worker("gearman", "images-2", ["thumbnails", "ChargeCard"])
+        world.worker("gearman", "images-2", ["thumbnails", "billing"])
         world.worker("beanstalkd", "reports-1", ["reports", "mail"])
         world.worker("gearman", "video-1", ["transcode"])
         for n in range(12):
