@@ -21,6 +21,10 @@ class Browser(Program):
         """Another page in the same window."""
         self.call("go", url)
 
+    def resize(self, width: int, height: int) -> None:
+        """Make the window another size."""
+        self.call("resize", width, height)
+
     def js(self, expression: str) -> Any:
         """What an expression is worth in the page."""
         return self.call("js", expression)
@@ -56,6 +60,10 @@ class Browser(Program):
     def shot(self, path: object, *, whole: bool = False) -> None:
         """A picture of the window, or of the whole page."""
         self.call("shot", str(path), whole)
+
+    def picture_of_file(self, url: str, path: str, width: int) -> None:
+        """A picture of all of a file."""
+        self.call("pictureOfFile", url, path, width)
 
     def elsewhere(self) -> list[str]:
         """What the window has asked of other origins."""

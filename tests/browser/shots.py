@@ -41,14 +41,14 @@ SCHEMES = ("light", "dark")
 
 
 @contextmanager
-def started(origin: str, log: Path) -> Iterator[Browser]:
+def started(log: Path) -> Iterator[Browser]:
     """Chromium, driven by a program on Node; `LookupError` says what is missing."""
     chromium = shutil.which("chromium")
     if not chromium:
         raise LookupError("chromium is not on the PATH")
     if complaint := npm("ci", NODE, "package-lock.json"):
         raise LookupError(complaint)
-    spec = json.dumps({"chromium": chromium, "origin": origin})
+    spec = json.dumps({"chromium": chromium})
     program = Browser([shutil.which("node") or "node", str(NODE / "drive.js"), spec], log)
     try:
         program.said("ready")
@@ -61,7 +61,7 @@ def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     wanted = sys.argv[2:] or list(PAGES)
-    with serving() as address, started(address, folder / "log") as browser:
+    with serving() as address, started(folder / "log") as browser:
         for scheme in SCHEMES:
             for width, height in WIDTHS.items():
                 for name in wanted:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import pytest
 
 from tests.browser.browser import Browser
-from tests.browser.shots import PAGES
+from tests.browser.shots import PAGES, SCHEMES, WIDTHS
 
 SERIOUS = ("serious", "critical")
-LOOKS = [(1440, "light"), (390, "dark")]
-"""Every colour and every width; the other two pairs have nothing else."""
+LOOKS = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
+TYPICAL = [
+    ("overview", 1440, "light"),
+    ("jobs-dead", 390, "dark"),
+    ("job-dead", 1440, "dark"),
+    ("settings", 390, "light"),
+]
+"""What is always looked at: each of these has much that others have, too."""
+ALL = [(page, width, scheme) for page in PAGES for width, scheme in LOOKS]
+REST = [pytest.param(*one, marks=pytest.mark.long) for one in ALL if one not in TYPICAL]
 
 
 def serious(browser: Browser) -> list[object]:
     return [fault for fault in browser.faults() if fault["impact"] in SERIOUS]
 
 
-@pytest.mark.parametrize(("width", "scheme"), LOOKS)
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(("page", "width", "scheme"), [*TYPICAL, *REST])
 def test_no_page_has_a_serious_fault(
     browser: Browser, dashboard: str, page: str, width: int, scheme: str
 ) -> None:
@@ -34,7 +41,7 @@ DIALOGS = {
 }
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.long)])
 @pytest.mark.parametrize("dialog", DIALOGS)
 def test_no_dialog_has_a_serious_fault(
     browser: Browser, dashboard: str, dialog: str, scheme: str

@@ -8,11 +8,13 @@ from tests.browser.browser import Browser
 from tests.browser.shots import PAGES
 
 SHOWN = {name: page for name, page in PAGES.items() if name not in ("empty", "try", "login")}
+TYPICAL = ("overview", "jobs-dead", "job-dead", "errors")
+REST = [pytest.param(page, marks=pytest.mark.long) for page in SHOWN if page not in TYPICAL]
 HARM = "Boolean(window.hit) || document.querySelectorAll('#page script, #page img, [onfocus], [onerror], [onload], iframe, object, a[href^=javascript]').length > 0"
 
 
-@pytest.mark.parametrize("way", ["hostile", "hostile=all"])
-@pytest.mark.parametrize("page", SHOWN)
+@pytest.mark.parametrize("way", [pytest.param("hostile", marks=pytest.mark.long), "hostile=all"])
+@pytest.mark.parametrize("page", [*TYPICAL, *REST])
 def test_texts_stay_texts(browser: Browser, dashboard: str, page: str, way: str) -> None:
     browser.open(f"{dashboard}?{way}{SHOWN[page]}")
     assert "window.hit=1" in browser.js(

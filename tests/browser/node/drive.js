@@ -7,7 +7,7 @@ const { obey, spec } = require("../../real/node/program.js");
 
 const FLAGS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-  "--disable-component-update", "--disable-sync",
+  "--hide-scrollbars", "--disable-component-update", "--disable-sync",
 ];
 const PATIENCE = { timeout: 10_000 };
 let browser, context, page;
@@ -24,7 +24,8 @@ const verbs = {
     if (look.clock) await page.clock.install();
     elsewhere = [];
     complaints = [];
-    page.on("request", (request) => { if (!request.url().startsWith(spec.origin)) elsewhere.push(request.url()); });
+    const origin = look.url && new URL(look.url).origin;
+    page.on("request", (request) => { if (new URL(request.url()).origin !== origin) elsewhere.push(request.url()); });
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => { if (message.type() === "error") complaints.push(`${message.text()} ${message.location().url}`); });
     if (look.url) await verbs.go(look.url);
@@ -33,6 +34,7 @@ const verbs = {
     await page.goto(url);
     await verbs.until("document.documentElement.dataset.ready === 'yes' || Boolean(document.querySelector('form'))");
   },
+  resize: (width, height) => page.setViewportSize({ width, height }),
   js: (expression) => page.evaluate(expression),
   // Asked again and again from outside: the page's policy lets no text be run in it.
   async until(expression) {
@@ -50,6 +52,13 @@ const verbs = {
   type: (text) => page.keyboard.type(text),
   text: (selector) => page.textContent(selector, PATIENCE),
   shot: (path, whole = false) => page.screenshot({ path, fullPage: whole }).then(() => true),
+  // A picture of all of a file, which needs no server.
+  async pictureOfFile(url, path, width) {
+    await verbs.open({ width });
+    await page.goto(url);
+    await page.screenshot({ path, fullPage: true });
+    return true;
+  },
   elsewhere: () => elsewhere,
   complaints: () => complaints,
   // What axe finds: [{id, impact, help, nodes}]. Its own code runs apart from the page's policy.

@@ -50,6 +50,9 @@ export function span(ms) {
   return day < 10 && hr % 24 ? `${day}d${NB}${hr % 24}h` : `${day}d`;
 }
 
+/** A span by its larger unit alone: 46 s, 3h, 2d. */
+export const roughly = (ms) => span(Math.floor(ms / 1000) * 1000).replace(/([mhd])\s.*/, "$1");
+
 const two = (n) => String(n).padStart(2, "0");
 export const clockOf = { utc: false };
 

@@ -4,7 +4,7 @@
 // must not change now.
 import { api, now } from "./api.js";
 import { $, h, inhabit, morph, morphKids } from "./dom.js";
-import { short, span } from "./format.js";
+import { roughly, short, span } from "./format.js";
 import { icon, mark } from "./icons.js";
 import { keyboard } from "./keys.js";
 import { live } from "./live.js";
@@ -79,7 +79,12 @@ async function route() {
   const params = found ? path.match(found[0]).slice(1).map(plain) : [];
   const same = current && name === next && params.join("\n") === ctx.params.join("\n");
   if (!same) {
-    const module = await import(`./pages/${next}.js`);
+    const module = await import(`./pages/${next}.js`).catch(() => null);
+    if (!module) {
+      // Modules of two versions do not fit together: the server may be a newer one by now.
+      toast("This page could not be loaded. Load the dashboard again.", { level: "bad" });
+      return;
+    }
     current?.leave?.();
     ctx.search = new URLSearchParams(query);
     ctx.params = params;
@@ -254,8 +259,11 @@ function renderSide() {
       h("a", { class: "gear", href: "#/settings", "aria-label": "Settings" }, icon("settings")),
       h(
         "p",
-        { class: "node", title: health ? `${health.node}, franca ${health.version}` : "" },
-        health ? `${health.version} · up ${span(health.uptime_ms).replace(/\s.*/, "")}` : "",
+        {
+          class: "node",
+          title: health ? [health.node, `franca ${health.version}`].filter(Boolean).join(", ") : "",
+        },
+        health ? `${health.version} · up ${roughly(health.uptime_ms)}` : "",
       ),
       document.documentElement.dataset.role === "viewer" &&
         h("p", { class: "node" }, "You may look only."),

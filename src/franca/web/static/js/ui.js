@@ -332,5 +332,15 @@ export async function undoable(ctx, { action, words, back, label = "Undo" }) {
 }
 
 /** What to do when there is nothing: the command that makes a first one. */
+let revealed = [];
+/** Scroll to what is chosen of a row that is wider than the page, once. */
+export function reveal(el) {
+  const now = [el, el?.getAttribute("href")];
+  if (el && now.some((one, i) => one !== revealed[i])) {
+    revealed = now;
+    el.scrollIntoView({ block: "nearest", inline: "center" });
+  }
+}
+
 export const empty = (title, text, ...kids) =>
   h("div", { class: "empty" }, h("h2", null, title), text && h("p", null, text), ...kids);

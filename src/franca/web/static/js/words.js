@@ -11,7 +11,7 @@ export const PROTOCOLS = {
   eventmq: ["eq", "EventMQ"],
   beanstalkd: ["bs", "beanstalkd"],
   rest: ["ht", "HTTP"],
-  control: ["fr", "franca push"],
+  control: ["fr", "Franca"],
   web: ["wb", "Dashboard and REST"],
 };
 export const protocolName = (name) => PROTOCOLS[name]?.[1] || name || "nobody yet";

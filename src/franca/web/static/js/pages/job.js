@@ -30,12 +30,13 @@ function content(body, title) {
 }
 
 function policy(job) {
+  if (!job.policy) return h("p", { class: "hint" }, "Of a job that has ended it is not kept.");
   const { max_failures: failures, max_losses: losses, lease_ms: lease, backoff } = job.policy;
   return h(
     "dl",
     { class: "facts" },
     fact("Retries", failures < 0 ? "without limit" : num(failures)),
-    backoff && fact("Waits", BACKOFF[backoff] || String(backoff)),
+    backoff && failures !== 0 && fact("Waits", BACKOFF[backoff] || String(backoff)),
     fact("Lease", lease ? span(lease) : "the server's own"),
     fact(
       "Losses",

@@ -9,7 +9,7 @@ import { stateMark } from "../icons.js";
 import { columns } from "../job_table.js";
 import { cursor } from "../keys.js";
 import { Selection } from "../selection.js";
-import { button, command, confirm, copy, empty, head, table, toast, watch } from "../ui.js";
+import { button, command, confirm, copy, empty, head, reveal, table, toast, watch } from "../ui.js";
 import { ACTIONS, STATES, consequence, may, verb } from "../words.js";
 
 const PAGE = 50;
@@ -297,6 +297,7 @@ export function page(ctx) {
       ];
     },
     after(root) {
+      reveal(root.querySelector(".tabs [aria-current]"));
       root.className = `page p-jobs s-${state()}`;
       filter.wipe.hidden = !filter.field.value;
     },

@@ -4,7 +4,8 @@ import { PROTOCOLS, protocolName } from "../words.js";
 import { Crosshair, Plot } from "../chart.js";
 import { spark, stack } from "../spark.js";
 import { h, island } from "../dom.js";
-import { num, percent, plural, rate, short, span } from "../format.js";
+import { num, percent, plural, rate, roughly, short, span } from "../format.js";
+import { spanMs } from "../query.js";
 import { notice } from "../notices.js";
 import { button, confirm, head, proto, section, segment, table, toast, undoable } from "../ui.js";
 
@@ -80,7 +81,7 @@ export function page(ctx) {
         num(counts.ready),
         grew === null
           ? "jobs a worker could take"
-          : `${grew >= 0 ? "+" : "−"}${short(Math.abs(grew))} in ${range()}`,
+          : `${grew >= 0 ? "+" : "−"}${short(Math.abs(grew))} in ${known(data.series)}`,
         grew > 10_000 ? "is-bad" : "",
         "#/jobs?state=ready",
       ),
@@ -108,6 +109,13 @@ export function page(ctx) {
         "#/jobs?state=retrying",
       ),
     );
+  }
+
+  /** How much of the range is known: less than all of it on a server that is new. */
+  function known({ t, ready }) {
+    const at = (ready || []).findIndex((value) => value !== null);
+    const whole = at <= 0 && t.length > 1 && t[t.length - 1] - t[0] > 0.9 * spanMs(range());
+    return whole ? range() : roughly(t[t.length - 1] - t[at]);
   }
 
   /** By how much it grew since the first moment of the range that is known. */

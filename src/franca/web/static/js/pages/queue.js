@@ -6,6 +6,15 @@ import { h, island } from "../dom.js";
 import { clock, num, percent, plural, rate, short, span } from "../format.js";
 import { button, confirm, head, section, segment, table, toast, undoable } from "../ui.js";
 
+/** Whether it keeps up, as far as its rates tell. */
+function pace({ ready, in: into, out }) {
+  const grows = into - out;
+  if (!ready) return "none waits";
+  if (grows > 0.05 * into && grows * 60 > 1) return `grows by ${rate(grows)}`;
+  if (grows < -0.05 * out && -grows * 60 > 1) return `empty in ${span((ready / -grows) * 1000)}`;
+  return out ? "neither grows nor shrinks" : "none is taken";
+}
+
 export function page(ctx) {
   const hair = new Crosshair();
   const plots = {
@@ -86,16 +95,7 @@ export function page(ctx) {
         h(
           "div",
           { class: "figures" },
-          figure(
-            "Ready",
-            num(q.ready),
-            grows > 0.5 && q.ready > 500
-              ? `grows by ${rate(grows)}`
-              : grows < -0.5
-                ? `empty in ${span((q.ready / -grows) * 1000)}`
-                : "keeps up",
-            grows > 0.5 && q.ready > 500,
-          ),
+          figure("Ready", num(q.ready), pace(q), grows > 0.5 && q.ready > 500),
           figure("Oldest", span(q.oldest_ms), "wait of its next job", q.oldest_ms > 60_000),
           figure("In", rate(q.in), `${num(q.scheduled)} scheduled`),
           figure("Out", rate(q.out), "runs that ended"),
@@ -120,44 +120,46 @@ export function page(ctx) {
           section(
             "Types",
             { note: "of jobs that ended lately" },
-            table({
-              label: "Types in this queue",
-              rows: q.types,
-              key: (t) => t.type,
-              columns: [
-                {
-                  head: "Type",
-                  th: true,
-                  cell: (t) =>
-                    h(
-                      "a",
-                      {
-                        href: `#/jobs?${new URLSearchParams({ state: "ready", q: `queue:${q.queue} type:${t.type}` })}`,
-                      },
-                      t.type,
-                    ),
-                },
-                {
-                  head: "Share",
-                  cls: "n",
-                  cell: (t) =>
-                    h(
-                      "span",
-                      { class: "use" },
-                      stack([{ value: t.share, cls: "c-done" }], {
-                        total: 1,
-                        width: 60,
-                        height: 6,
-                        label: "",
-                      }),
-                      percent(t.share, 1),
-                    ),
-                },
-                { head: "Failing", cls: "n", cell: (t) => percent(t.failed, 1) },
-                { head: "p50", cls: "n", cell: (t) => span(t.p50_ms) },
-                { head: "p95", cls: "n", cell: (t) => span(t.p95_ms) },
-              ],
-            }),
+            !q.types.length
+              ? h("p", { class: "hint" }, "No job of this queue has ended lately.")
+              : table({
+                  label: "Types in this queue",
+                  rows: q.types,
+                  key: (t) => t.type,
+                  columns: [
+                    {
+                      head: "Type",
+                      th: true,
+                      cell: (t) =>
+                        h(
+                          "a",
+                          {
+                            href: `#/jobs?${new URLSearchParams({ state: "ready", q: `queue:${q.queue} type:${t.type}` })}`,
+                          },
+                          t.type,
+                        ),
+                    },
+                    {
+                      head: "Share",
+                      cls: "n",
+                      cell: (t) =>
+                        h(
+                          "span",
+                          { class: "use" },
+                          stack([{ value: t.share, cls: "c-done" }], {
+                            total: 1,
+                            width: 60,
+                            height: 6,
+                            label: "",
+                          }),
+                          percent(t.share, 1),
+                        ),
+                    },
+                    { head: "Failing", cls: "n", cell: (t) => percent(t.failed, 1) },
+                    { head: "p50", cls: "n", cell: (t) => span(t.p50_ms) },
+                    { head: "p95", cls: "n", cell: (t) => span(t.p95_ms) },
+                  ],
+                }),
           ),
           section(
             "Served by",

@@ -222,7 +222,9 @@ export function page(ctx) {
     },
     view: () => [
       head("Settings and health", {
-        sub: `${one.node}, franca ${one.version}, up ${span(one.uptime_ms)}`,
+        sub: [one.node, `franca ${one.version}`, `up ${span(one.uptime_ms)}`]
+          .filter(Boolean)
+          .join(", "),
         tools: ctx.isAdmin() && h("a", { class: "btn", href: "#/audit" }, "Audit"),
       }),
       browser(),
