@@ -191,7 +191,7 @@ export function page(ctx) {
             "aside",
             null,
             section("Facts", { cls: "flush" }, facts()),
-            section("Policy", null, policy(job)),
+            job.policy && section("Policy", null, policy(job)),
             job.error_class &&
               section(
                 "Same error",
