@@ -212,7 +212,7 @@ def _see(server: Server, options: Options, field: Fields, tally: Tally) -> None:
     address = f"http://{HOST}:{server.ports['web']}/"
     seen = set[str]()
     pages = list(_pages(server.ports["web"]))
-    with started(address.removesuffix("/"), options.home / "browser") as browser:
+    with started(options.home / "browser") as browser:
         for page in pages:
             tally["pages"] += 1
             text, wrong = _look(browser, address, page)
