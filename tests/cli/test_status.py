@@ -1,5 +1,6 @@
 """`franca status`: a few lines for people, everything for programs."""
 
+import re
 from typing import Any
 
 import pytest
@@ -67,9 +68,15 @@ def test_programs_get_every_member_that_they_had_and_more(shell: Shell, double: 
         ({"what": "paused", "level": "warn", "queue": "q\x1b", "facts": {"ready": 3}},
          "queue q\\u001b is paused, 3 jobs are ready in it"),
         ({"what": "schedule", "level": "bad", "schedule": "s", "facts": {}}, "schedule s fails"),
-        ({"what": "stalled", "level": "bad", "worker": "w", "facts": {}}, "worker w was last seen"),
+        ({"what": "stalled", "level": "bad", "worker": "w", "facts": {}}, "worker w has asked for no job"),
         ({"what": "of-later\n", "level": "bad"}, "of-later\\n"),
     ],
 )  # fmt: skip
 def test_every_notice_is_a_sentence(notice: dict[str, Any], text: str) -> None:
     assert text in notice_line(notice)
+
+
+def test_of_a_stalled_worker_it_is_told_since_when() -> None:
+    facts = {"fetched_at": "2020-01-31T12:00:00Z"}
+    line = notice_line({"what": "stalled", "level": "bad", "worker": "w", "facts": facts})
+    assert re.search(r"for no job for \d+d$", line)

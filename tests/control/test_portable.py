@@ -138,6 +138,26 @@ def test_a_wrong_line_does_not_keep_the_others_from_it(line: dict[str, Any], sai
     assert said in told["refused"][0]["error"]
 
 
+def test_lines_are_taken_in_many_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("franca.control.importing.AT_ONCE", 10)
+    node = FakeNode()
+    good = {"kind": "job", "queue": "q", "type": "t", "policy": {}}
+    wrong = good | {"queue": ""}
+    rule = {"kind": "schedule", "id": "s", "cron": "wrong", "job": good}
+    asked: list[int] = []
+    ask = node.ask
+
+    async def counted(act: Any) -> Any:
+        asked.append(node.broker.totals.pushed)
+        return await ask(act)
+
+    node.ask = counted  # type: ignore[method-assign]
+    told = node.do("store.import", lines=[*[good] * 14, rule, wrong, *[good] * 10])
+    assert (told["added"], told["skipped"]) == (24, 0)
+    assert [one["place"] for one in told["refused"]] == [14, 15]
+    assert asked == [0, 10, 19]
+
+
 def test_a_full_disk_ends_an_import() -> None:
     node = FakeNode()
     node.broker.refusing_new = True

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -208,16 +209,30 @@ def test_a_viewer_sees_no_secret_in_lists_jobs_errors_results_and_events(guarded
 
 
 @pytest.mark.parametrize(
-    ("query", "allowed"),
+    ("query", "viewer", "operator"),
     [
-        ("", True), ("queue:mail,default -type:Send* age>1h tries>3 via:gearman", True), ('name:"a b" id:7', True),
-        ("error:Timeout", True), ("error:*hunter*", False), ("arg:hunter", False), ("queue:mail arg:x", False),
-        ("-arg:x", False), ("hunter2", False), ('"free text"', False), ("ARG:x", False), ("queue:a hunter*", False),
+        ("arg:hunter2", 0, 1), ("hunter2", 0, 1), ("arg:h", 0, 1), ("error:hunter2", 0, 1),
+        ("arg:password*hunter2", 0, 1), ("error:*hunter*", 0, 1), ("-arg:hunter2", 1, 0),
+        ("name:token=h*", 0, 1), ("arg:hunter2,anna", 1, 1), ("-arg:zoe", 1, 1),
+        ("anna", 1, 1), ("arg:anna", 1, 1), ("error:login", 1, 1), ("redacted", 1, 0),
+        ("queue:q anna", 1, 1), ("tries>0 via:rest", 1, 1), ("name:*", 1, 1),
     ],
 )  # fmt: skip
-def test_a_viewer_does_not_find_out_what_is_hidden_by_searching(query: str, allowed: bool) -> None:
-    assert Redaction(REDACTED_KEYS).may_search(query) is allowed
-    assert Redaction(()).may_search(query)
+def test_a_viewer_does_not_find_out_what_is_hidden_by_searching(
+    guarded: Site, query: str, viewer: int, operator: int
+) -> None:
+    job = {
+        "queue": "q",
+        "type": "t",
+        "args": [{"password": SECRET, "to": "anna"}],
+        "name": f"token={SECRET}",
+    }
+    guarded.api("POST", "jobs", job, bearer("operator"))
+    node = guarded.node
+    node.fail(node.lease(), f"login failed with token={SECRET}")
+    for role, count in (("viewer", viewer), ("operator", operator)):
+        page = guarded.api("GET", f"jobs?q={quote(query)}", None, bearer(role)).json
+        assert (len(page["jobs"]), page["total"]) == (count, count), role
 
 
 def test_bytes_that_are_no_text_are_not_shown_to_a_viewer() -> None:

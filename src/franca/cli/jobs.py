@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,8 @@ NEWER_STATES = frozenset({"scheduled", "retrying", "running"})
 COLUMNS = "ID STATE QUEUE TYPE NAME AGE TRIES ERROR"
 MEMBERS = "id state queue type name created_at attempts error"
 ID_MAX = 2**63 - 2
+WORDS = {"origin": "via", "holder": "worker", "body": "args"}
+"""What members of `jobs.show` are called now."""
 
 
 @click.group(cls=Group)
@@ -145,13 +148,30 @@ def show(server: Remote, job: str) -> None:
         if number:
             click.echo()
         attempts = msgspec.json.decode(view.pop("story"))
-        pairs((name, _plain(raw)) for name, raw in view.items())
+        pairs((WORDS.get(name, name), _plain(raw)) for name, raw in _for_people(view).items())
         for attempt in attempts:
             error = f"{attempt['error']}: {attempt['text']}" if attempt["error"] else ""
             when = cell(attempt["ended_at"])
             click.echo(f"  {when}  {attempt['how']}  {attempt['holder']}  {printable(error)}")
             for line in attempt["trace"]:
                 click.echo(f"      {printable(line)}")
+
+
+class _Unit(msgspec.Struct):
+    args: Raw
+
+
+def _for_people(view: dict[str, Raw]) -> dict[str, Raw]:
+    """A job with the state in today's words, and with arguments instead of what is around them."""
+    has_run = any(bytes(view[name]) != b"0" for name in ("failures", "losses"))
+    waits = b'"retrying"' if has_run else b'"scheduled"'
+    state = {b'"waiting"': waits, b'"leased"': b'"running"'}.get(bytes(view["state"]))
+    shown = dict(view) if state is None else view | {"state": Raw(state)}
+    if bytes(view["media"]) == b'"json-job"':
+        # A body that is remembered may be cut, and then is a text.
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            shown["body"] = msgspec.json.decode(view["body"], type=_Unit).args
+    return shown
 
 
 def _plain(raw: Raw) -> str:

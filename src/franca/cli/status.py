@@ -88,8 +88,8 @@ def notice_line(notice: dict[str, Any]) -> str:
         f"the oldest waits for {span(facts.get('oldest_ms', 0))}",
         "errors": f"{printable(str(facts.get('error', '')))}: {facts.get('dead', 0):,} dead, "
         f"{facts.get('retrying', 0):,} retrying",
-        "stalled": f"worker {printable(str(notice.get('worker', '')))} was last seen "
-        f"{age(facts.get('seen_at'))} ago",
+        "stalled": f"worker {printable(str(notice.get('worker', '')))} has asked for no job for "
+        f"{age(facts.get('fetched_at'))}",
         "paused": f"queue {queue} is paused, {facts.get('ready', 0):,} jobs are ready in it",
         "schedule": f"schedule {printable(str(notice.get('schedule', '')))} fails",
     }.get(str(notice.get("what")))

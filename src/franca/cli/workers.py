@@ -22,8 +22,12 @@ def workers() -> None:
 @remote
 def list_workers(server: Remote) -> None:
     """List the workers that are there."""
-    found = server.ask("workers.list")["workers"]
-    if not server.as_json:
+    if server.as_json:
+        server.ask("workers.list")  # its states have the words that scripts know
+    else:
+        # An earlier release that is still running knows no other.
+        listed = server.fetch_if_known("workers.find") or server.fetch("workers.list")
+        found = msgspec.json.decode(listed)["workers"]
         head = "NAME PROTOCOL HOST PID STATE LINKS LABELS STARTED SEEN"
         members = "name protocol host pid state connections labels started_at seen_at"
         table(head, members, found)

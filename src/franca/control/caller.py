@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -15,11 +16,15 @@ ROLES: Final[tuple[Role, ...]] = (VIEWER, OPERATOR, ADMIN)
 
 
 class Caller(Struct, frozen=True):
-    """One who asks. `over` is `control`, `rest`, or the protocol of a peer."""
+    """One who asks. `over` is `control`, `rest`, or the protocol of a peer.
+
+    `hide` takes out of a text what they are not shown, if there is anything.
+    """
 
     who: str
     role: str
     over: str
+    hide: Callable[[str], str] | None = None
 
 
 OWNER: Final = Caller("owner", ADMIN, "control")

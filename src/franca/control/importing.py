@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Annotated
 
@@ -24,7 +24,12 @@ from franca.engine.engine import Engine
 
 IMPORTED_MAX = 1_000
 """Lines in one request."""
+AT_ONCE = 250
+AT_ONCE_BYTES = 4 * 1024 * 1024
+"""Lines that are taken in in one turn; one may pass."""
 LATER_MS = 3_600_000
+
+TakeIn = Callable[[Engine, Millis], bool]
 
 
 class Import(Struct, forbid_unknown_fields=True):
@@ -50,23 +55,43 @@ class Imported(Struct, kw_only=True):
 
 async def import_(node: NodePort, params: Import) -> Imported:
     """Make these anew. One that cannot be taken in does not keep the others from it."""
-    added = 0
-    refused: list[NotImported] = []
-    known = 0
+    told = Imported(added=0, skipped=0, refused=[])
+    some: list[tuple[int, TakeIn]] = []
+    size = 0
     for place, raw in enumerate(params.lines):
         try:
-            is_new = await node.ask(_reader_of(_read(raw), node.engine.limits))
-            added += is_new
-            known += not is_new
+            some.append((place, _reader_of(_read(raw), node.engine.limits)))
+        except Refused as error:
+            told.refused.append(NotImported(place, error.text))
+        length = len(memoryview(raw))
+        size += length
+        await pause_after(length)
+        if len(some) >= AT_ONCE or size >= AT_ONCE_BYTES:
+            await node.ask(partial(_take_all, some, told))
+            some, size = [], 0
+    if some:
+        await node.ask(partial(_take_all, some, told))
+    told.refused.sort(key=lambda one: one.place)
+    node.observer.forget()
+    return told
+
+
+def _take_all(
+    lines: Iterable[tuple[int, TakeIn]], told: Imported, engine: Engine, now: Millis
+) -> None:
+    """Take in lines in one turn, and so in one commit."""
+    for place, take_in in lines:
+        try:
+            is_new = take_in(engine, now)
         except NotUnique:
-            known += 1
+            is_new = False
         except StoreFull:
             raise
         except Refused as error:
-            refused.append(NotImported(place, error.text))
-        await pause_after(len(memoryview(raw)))
-    node.observer.forget()
-    return Imported(added=added, skipped=known, refused=refused)
+            told.refused.append(NotImported(place, error.text))
+            continue
+        told.added += is_new
+        told.skipped += not is_new
 
 
 def _read(raw: Raw) -> Line:
@@ -77,7 +102,7 @@ def _read(raw: Raw) -> Line:
         raise BadRequest(f"not a line of an export: {error}") from None
 
 
-def _reader_of(line: Line, limits: Limits) -> Callable[[Engine, Millis], bool]:
+def _reader_of(line: Line, limits: Limits) -> TakeIn:
     """What takes a line in: False if it is there already."""
     if isinstance(line, KeptPause):
         return partial(_pause, line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import islice
 from typing import Annotated
 
@@ -11,11 +12,12 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from franca.control import shapes
+from franca.control.caller import Caller
 from franca.control.fill import ROW_BYTES, job_of, row_of
 from franca.control.job_actions import Fits
 from franca.control.jobs import Reference, look_up
 from franca.control.port import BadRequest, NodePort
-from franca.control.query import CHARS_MAX, Filter, read_filter
+from franca.control.query import CHARS_MAX, Filter, Hide, read_filter
 from franca.control.states import ENDED, StateFilter, read_states
 from franca.core.errors import NotFound
 from franca.core.history import Found, Search
@@ -23,7 +25,10 @@ from franca.core.model import Job, Millis, State
 
 PAGE_JOBS_MAX = 500
 LOOKED_AT_ONCE = 1_000
-"""Jobs in memory that are looked at in one pass of the event loop."""
+HIDDEN_AT_ONCE = 20
+"""Jobs in memory that are looked at in one pass of the event loop; if something is hidden, few."""
+HIDDEN_TEXTS = 16
+"""Texts of a job that several terms may look at."""
 LOOKED_AT_MAX = 20_000
 """And for one page."""
 PAGES_BACK = 20
@@ -60,6 +65,7 @@ class Wanted(Struct, frozen=True):
     states: StateFilter
     filter: Filter
     now: Millis
+    hide: Hide | None = None
 
     @property
     def is_plain(self) -> bool:
@@ -68,7 +74,7 @@ class Wanted(Struct, frozen=True):
 
     def fits(self, job: Job) -> bool:
         """Whether a job is meant."""
-        return self.states.fits(job) and self.filter.fits(job, self.now)
+        return self.states.fits(job) and self.filter.fits(job, self.now, self.hide)
 
     def search(self) -> Search:
         """What the store can look up, and what it must ask about each job."""
@@ -100,18 +106,28 @@ def wanted_of(state: str, q: str, now: Millis) -> Wanted:
     return Wanted(states if states.names else inside, asked, now)
 
 
-async def search_jobs(node: NodePort, params: SearchJobs) -> shapes.JobPage:
-    """One page of jobs: ended ones by their end, waiting ones by when they run."""
+def _hiding(hide: Hide | None) -> Hide | None:
+    """The same for the many texts of a search: of a long one only the beginning is looked at."""
+    return None if hide is None else lru_cache(HIDDEN_TEXTS)(lambda text: hide(text[:ROW_BYTES]))
+
+
+async def search_jobs(caller: Caller, node: NodePort, params: SearchJobs) -> shapes.JobPage:
+    """One page of jobs: ended ones by their end, waiting ones by when they run.
+
+    What the caller is not shown is not found either.
+    """
     if params.after and params.before:
         raise BadRequest("a page is after another or before one, not both")
     wanted = wanted_of(params.state, params.q, node.clock_ms())
+    wanted = replace(wanted, hide=_hiding(caller.hide))
     pages = [page for page in (params.after or params.before).split("~") if page != FIRST_PAGE]
     pages = [page for page in pages if page]
     asked = replace(wanted.search(), cursor=pages[-1] if pages else "", limit=params.limit)
     found = await node.search(asked)
     jobs, looked_at = found.jobs, found.looked_at
     if not pages:
-        some, looked = await held_only(node, wanted.fits)
+        at_once = LOOKED_AT_ONCE if wanted.hide is None else HIDDEN_AT_ONCE
+        some, looked = await held_only(node, wanted.fits, at_once)
         # They stand on the first page, whose next one begins behind what the store has found.
         jobs = sorted([*some, *jobs], key=_order_of(wanted.states))[: params.limit + len(some)]
         looked_at += looked
@@ -130,7 +146,9 @@ async def search_jobs(node: NodePort, params: SearchJobs) -> shapes.JobPage:
     )
 
 
-async def held_only(node: NodePort, fits: Fits) -> tuple[list[Job], int]:
+async def held_only(
+    node: NodePort, fits: Fits, at_once: int = LOOKED_AT_ONCE
+) -> tuple[list[Job], int]:
     """Jobs that the store is not told of, because somebody waits for them; and how many it saw.
 
     As many as a page has, of as many as are looked at.
@@ -141,7 +159,7 @@ async def held_only(node: NodePort, fits: Fits) -> tuple[list[Job], int]:
     held = iter(list(broker.jobs.values()))
     found: list[Job] = []
     looked = 0
-    while len(found) < PAGE_JOBS_MAX and (some := list(islice(held, LOOKED_AT_ONCE))):
+    while len(found) < PAGE_JOBS_MAX and (some := list(islice(held, at_once))):
         for job in some:
             if not job.policy.durable and looked < LOOKED_AT_MAX:
                 looked += 1

@@ -191,7 +191,7 @@ OPERATIONS: dict[str, Operation] = {
     "jobs.find": _view(jobs.find, jobs.Find, AnyView, "Jobs in order of their ids", large=True),
     "jobs.search": _view(
         job_search.search_jobs, job_search.SearchJobs, shapes.JobPage, "A page of jobs that fit",
-        large=True,
+        large=True, asks_who=True,
     ),
     "jobs.show": _view(jobs.show, jobs.Show, AnyView, "All jobs of an id or a name", large=True),
     "jobs.get": _view(

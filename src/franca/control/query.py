@@ -56,6 +56,8 @@ _CALCULATED: dict[str, Callable[[int, int], bool]] = {
     "<=": int.__le__,
 }
 
+Hide = Callable[[str], str]
+"""Takes out of a text what somebody is not shown."""
 Pattern = tuple[str, ...]
 """The pieces of a value between its stars."""
 
@@ -115,9 +117,9 @@ class Filter(Struct, frozen=True):
         """Whether arguments must be looked into."""
         return any(term.field in ("arg", "") for term in self.terms)
 
-    def fits(self, job: Job, now: Millis) -> bool:
-        """Whether a job is one of those that are meant."""
-        return all(_holds(term, job, now) is not term.negated for term in self.terms)
+    def fits(self, job: Job, now: Millis, hide: Hide | None = None) -> bool:
+        """Whether a job is one of those that are meant, to one from whom this is hidden."""
+        return all(_holds(term, job, now, hide) is not term.negated for term in self.terms)
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -271,12 +273,12 @@ def _in_order(pieces: Pattern | list[str], text: str) -> bool:
     return True
 
 
-def _holds(term: Term, job: Job, now: Millis) -> bool:
+def _holds(term: Term, job: Job, now: Millis, hide: Hide | None) -> bool:
     if term.field in NUMBERS:
         value = _number_of(term.field, job, now)
         return value is not None and _CALCULATED[term.operator](value, term.number)
     texts, compare = _TEXTS[term.field]
-    found = texts(job)
+    found = texts(job) if hide is None else tuple(map(hide, texts(job)))
     return any(compare(pattern, text) for pattern in term.values for text in found)
 
 

@@ -19,10 +19,6 @@ _NAMED: Final = re.compile(
     r"""|(?<![\w.\-])(?P<bare>[\w.\-]{1,128}))\s{0,8}[:=]\s{0,8}"""
 )
 """A name, and what stands between it and its value. Bounded everywhere: no text takes long."""
-_TERM: Final = re.compile(r"""(?:"[^"]*"|[^\s"])+""")
-_BY_ITSELF: Final = re.compile(
-    r"-?(?:(?:state|queue|type|via|by|worker|id|name|key):|(?:age|ran|tries)[<>:]|error:[^*]*$)"
-)
 _OPEN: Final = {"{": "}", "[": "]"}
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -50,12 +46,6 @@ class Redaction:
         if isinstance(value, dict):
             return {name: self._member(str(name), one) for name, one in value.items()}
         return value
-
-    def may_search(self, query: str) -> bool:
-        """Whether a search says nothing of what is hidden: whoever may ask whether a text is in
-        the arguments can find out the text.
-        """
-        return self._hides is None or all(map(_BY_ITSELF.match, _TERM.findall(query)))
 
     def _member(self, name: str, value: object) -> object:
         is_secret = name == "base64" or (self._hides is not None and self._hides(name.lower()))
