@@ -6,6 +6,8 @@ DASHBOARD_PICTURES=FOLDER keeps the pictures that it takes.
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +45,12 @@ def test_jobs_of_three_protocols_arrive_while_the_page_is_looked_at(
     browser.open(f"{around.address}#/")
     browser.until_shown("franca push default hello world")
     browser.js("window.never_loaded_again = true")
+    line = browser.js("document.querySelector('.ways code').innerText")
+    assert line.startswith(f"curl {around.address}api/v1/jobs ")
+    if shutil.which("curl"):
+        subprocess.run(["sh", "-c", line], check=True, capture_output=True, timeout=30)
+    else:
+        print("curl is not here: what a new server shows is NOT tried")
     around.push_faktory("default", "CreateInvoice", [0, "a"])
     browser.until_shown("Needs attention")
     browser.press("g", "j")
@@ -53,7 +61,7 @@ def test_jobs_of_three_protocols_arrive_while_the_page_is_looked_at(
     around.push_beanstalkd("reports", [0, "c.pdf"])
     browser.until_shown("reports")
     via = "[...document.querySelectorAll('td.route-col')].map((cell) => cell.innerText.trim().split(/\\s/)[0])"
-    assert browser.js(via) == ["bs", "gm", "fk"]
+    assert browser.js(via)[:3] == ["bs", "gm", "fk"]
     assert browser.js("window.never_loaded_again")
 
 

@@ -126,7 +126,7 @@ class Shop:
         for n in range(12):
             world.push_faktory("mail", "SendDigest", [n], reserve_for=600)
             world.push_beanstalkd("reports", [200, f"monthly/{n:02}.pdf"], delay=3600 + n * 60)
-        for n in range(40):
+        for n in range(4):
             world.push_gearman("transcode", [30_000, f"s3://clips/{n}.mov"])
         for n in range(8):
             world.push_faktory("billing", "ChargeCard", [-1000 - n, "EUR"], retry=0)
@@ -149,6 +149,8 @@ class Shop:
         order = rng.randrange(10_000, 99_999)
         took = rng.randrange(5, 120)
         who = {"to": f"customer-{order}@example.org", "order": order}
+        if rng.random() < 0.03:
+            world.push_gearman("transcode", [30_000, f"s3://clips/{order}.mov"])
         match rng.randrange(8):
             case 0 | 1:
                 world.push_faktory("mail", "SendWelcome", [took, who])

@@ -9,7 +9,7 @@ const FLAGS = [
   "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
   "--hide-scrollbars", "--disable-component-update", "--disable-sync",
 ];
-const PATIENCE = { timeout: 10_000 };
+const PATIENCE = { timeout: 25_000 };
 let browser, context, page;
 let elsewhere = [];
 let complaints = [];

@@ -56,6 +56,10 @@ const PUSH = {
     `printf 'use hello\\r\\nput 0 0 60 5\\r\\nworld\\r\\nquit\\r\\n' | nc ${a.host} ${a.port}`,
 };
 
+/** What pushes a job to where this page is from. */
+export const overHttp = () =>
+  `curl ${new URL("api/v1/jobs", location.origin + location.pathname)} -H 'content-type: application/json' -d '{"queue":"default","type":"hello","args":["world"]}'`;
+
 /** {line, pushes}: a line that pushes a job with Debian's tools where there is one, else where to point a client. */
 export function firstLine(listener) {
   const address = parts(listener.address, listener.tls);

@@ -39,8 +39,12 @@ const SAY = {
     one.queue ? ` in ${one.queue}` : "",
     sentences(
       words(
-        known(f.retrying, (n) => `${plural(n, "job")} retrying`),
-        known(f.dead, (n) => `${num(n)} dead`),
+        [
+          known(f.retrying, (n) => `${plural(n, "job")} retrying`),
+          known(f.dead, (n) => `${num(n)} dead`),
+        ]
+          .filter(Boolean)
+          .join(", "),
         since(f.since_at),
       ),
       "None like it in the day before",

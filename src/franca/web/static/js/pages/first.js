@@ -1,6 +1,6 @@
 // What an empty server shows: how to push a first job, in the words of each protocol that listens.
 import { h } from "../dom.js";
-import { firstLine, named } from "../listeners.js";
+import { firstLine, named, overHttp } from "../listeners.js";
 import { command, head, proto } from "../ui.js";
 import { protocolName } from "../words.js";
 
@@ -37,6 +37,7 @@ export const first = (health) => [
   h(
     "ol",
     { class: "ways" },
+    h("li", null, h("h2", null, proto("rest"), "Anywhere"), command(overHttp())),
     h(
       "li",
       null,

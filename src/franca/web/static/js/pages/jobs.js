@@ -182,7 +182,7 @@ export function page(ctx) {
         state() === "dead"
           ? "Jobs that used up their retries are kept here until you retry or delete them."
           : "",
-        command(pushCommand),
+        state() === "ready" && command(pushCommand),
       );
     const text = data.next
       ? `Nothing in the newest ${num(data.scanned)} of ${num(data.of)}.`

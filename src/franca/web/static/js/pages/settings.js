@@ -86,8 +86,13 @@ function listener(one) {
     h(
       "b",
       null,
-      proto(one.protocol),
-      h("span", { "aria-hidden": "true" }, protocolName(one.protocol), one.part && ` ${one.part}`),
+      proto(one.protocol === "web" ? "rest" : one.protocol),
+      h(
+        "span",
+        { "aria-hidden": "true" },
+        one.protocol === "web" ? "Web" : protocolName(one.protocol),
+        one.part && ` ${one.part}`,
+      ),
     ),
     h("span", { class: "mono addr" }, one.address),
     h("span", { class: "dim" }, links.filter(Boolean).join(", ")),
