@@ -273,6 +273,12 @@ bug("no-drain", "node.connection:Connection.pause_writing", returning)(None)
 bug("blame-the-peer", "engine.engine:is_of_the_core", returning)(False)
 
 
+@bug("gone-for-missing", "web.app:answer_to", before)
+def _say_gone(declined: Any) -> None:
+    if declined.status == 404:
+        declined.status = 410
+
+
 @bug("raw-html", "web.files:_read", around)
 def _texts_as_markup(read: Function, path: Any) -> Any:
     """Texts are put into the page as markup, and no policy of the page forbids what they do."""
