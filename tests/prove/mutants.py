@@ -261,6 +261,7 @@ bug("open-bind", "node.run:check_binds", returning)(None)
 bug("no-origin-check", "web.app:check_origin", returning)(None)
 bug("any-host", "web.guard:Hosts.check", returning)(None)
 bug("any-role", "web.app:may", returning)(True)
+bug("pauses-nothing", "core.dispatch:Dispatch.pause", returning)(None)
 bug("raw-html", "web.app:HEADERS", by)(())
 bug("reads-pickles", "tests.prove.supply:sources", with_result)(
     lambda sources: [*sources, ("planted.py", "import pickle\npickle.loads(b'')\n")]

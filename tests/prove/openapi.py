@@ -39,6 +39,7 @@ _WORDS: dict[str, list[Any]] = {
     "cron": ["", "0 7 * * 1"],
     "timezone": ["UTC", "Europe/Berlin"],
     "every_ms": [None, 60_000],
+    "workers": [["w"], ["none"]],
     "args": [[], [1]],
     "ids": [[_DEAD], ["none"]],
     "queue": ["made", "none"],
@@ -128,18 +129,19 @@ def _try(
     document: Document,
     mode: schemathesis.GenerationMode,
     address: str,
-    options: Options,
+    effort: tuple[int, int],
     tally: Tally,
 ) -> bool:
-    """So many requests for the one operation of a document; whether any was carried out."""
+    """Requests for the one operation of a document, by seed and number; whether any was carried out."""
+    chance, examples = effort
     schema = schemathesis.openapi.from_dict(document)
     [operation] = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
     statuses = set[int]()
     with Session() as session:
 
-        @seed(options.seed)
+        @seed(chance)
         @settings(
-            max_examples=options.number("examples", 100, short=8), database=None, deadline=None,
+            max_examples=examples, database=None, deadline=None,
             phases=[Phase.generate], suppress_health_check=[*HealthCheck],
         )  # fmt: skip
         @given(case=operation.as_strategy(generation_mode=mode))
@@ -199,6 +201,8 @@ def _one(
     for pick, mode in _PASSES:
         facts = _prepare(port, options.home)
         narrowed = _narrowed(document, operation, facts, pick)
-        done |= _try(narrowed, mode, address, options, tally)
+        # Of words that there are, enough for each operation to be carried out.
+        examples = options.number("examples", 100, short=8) * (3 if pick is _known else 1)
+        done |= _try(narrowed, mode, address, (options.seed, examples), tally)
     assert server.running, f"{operation} ended the server\n{server.log_tail()}"
     return done
