@@ -25,7 +25,8 @@ run: $(VENV)/installed ## start a server (ARGS="--data DIR ..." as for 'franca s
 	@exec $(BIN)/franca serve --log-format console $(ARGS)
 
 test: $(VENV)/developing ## run the tests, several at a time: many of them wait for others
-	@command -v npm >/dev/null || echo "npm is not here: the Node clients will not be tested"
+	@command -v npm >/dev/null || echo "npm is not here: neither the Node clients nor the dashboard in a browser will be tested"
+	@command -v chromium >/dev/null || echo "chromium is not here: the dashboard will not be tested in a browser"
 	$(BIN)/python -m pytest -n 6 --dist loadscope $(ARGS)
 
 check: $(VENV)/developing ## format, lint, strict types and tidiness, within half a minute

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 import sqlite3
 import threading
@@ -255,3 +256,41 @@ def test_a_store_under_load_is_backed_up_and_restored(tmp_path: Path) -> None:
         told = run("jobs", "ls", "--limit", "1", "--json", "--data", str(server.data))
         assert f'"id": {max(copied["jobs"])},' in told
     assert content(tmp_path / "new" / "franca.db")["jobs"] == copied["jobs"]
+
+
+def test_a_server_under_load_is_exported_and_another_has_the_same_jobs(tmp_path: Path) -> None:
+    stop, enough = threading.Event(), threading.Event()
+    first, again = tmp_path / "first", tmp_path / "again"
+    with Server(tmp_path / "data") as server:
+
+        def load() -> None:
+            with Faktory(server.port) as client:
+                client.hello()
+                for number in itertools.count():
+                    if stop.is_set():
+                        return
+                    client.push(job(f"job-{number:08}", number, "\u00e9 1.50" * 100))
+                    if number == 100:
+                        enough.set()
+
+        pushing = threading.Thread(target=load)
+        pushing.start()
+        try:
+            assert enough.wait(20)
+            run("export", str(first), "--data", str(server.data))
+        finally:
+            stop.set()
+            pushing.join()
+    with Server(tmp_path / "new") as server:
+        run("import", str(first), "--data", str(server.data))
+        run("export", str(again), "--data", str(server.data))
+    lines = first.read_bytes().splitlines()
+    assert len(lines) > 100
+    assert sorted(map(_without_id, again.read_bytes().splitlines())) == sorted(
+        map(_without_id, lines)
+    )
+
+
+def _without_id(line: bytes) -> bytes:
+    """A line of an export, byte for byte but for the number that each server gives itself."""
+    return re.sub(rb'"id":[0-9]+,', b"", line, count=1)

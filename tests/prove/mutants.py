@@ -261,6 +261,7 @@ bug("open-bind", "node.run:check_binds", returning)(None)
 bug("no-origin-check", "web.app:check_origin", returning)(None)
 bug("any-host", "web.guard:Hosts.check", returning)(None)
 bug("any-role", "web.app:may", returning)(True)
+bug("pauses-nothing", "core.dispatch:Dispatch.pause", returning)(None)
 bug("raw-html", "web.app:HEADERS", by)(())
 bug("reads-pickles", "tests.prove.supply:sources", with_result)(
     lambda sources: [*sources, ("planted.py", "import pickle\npickle.loads(b'')\n")]
@@ -271,6 +272,12 @@ bug("unredacted", "node.log:Redaction.field", by)(lambda self, name, value: str(
 bug("no-drain", "node.connection:Connection.pause_writing", returning)(None)
 # Whatever is raised is taken for the peer's doing, and a half-changed broker goes on.
 bug("blame-the-peer", "engine.engine:is_of_the_core", returning)(False)
+
+
+@bug("gone-for-missing", "web.app:answer_to", before)
+def _say_gone(declined: Any) -> None:
+    if declined.status == 404:
+        declined.status = 410
 
 
 @bug("raw-html", "web.files:_read", around)

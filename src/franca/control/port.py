@@ -29,6 +29,12 @@ class BadRequest(Refused):
     code = "bad-request"
 
 
+class NotCopied(Refused):
+    """No copy of the store was made: its place is taken, or cannot be written."""
+
+    code = "not-copied"
+
+
 class NodePort(Protocol):
     """A running server, as operations see it."""
 

@@ -23,6 +23,7 @@ from franca.control.caller import OPERATOR, Caller
 from franca.control.measured import Measured
 from franca.control.observer import Observer
 from franca.control.path import written
+from franca.control.port import NotCopied
 from franca.control.server import ControlServer
 from franca.core.broker import Broker
 from franca.core.errors import Refused
@@ -328,6 +329,8 @@ class Server(Operators):
             await loop.run_in_executor(None, self.store.backup, path, reserve)
         except StoreFull as error:
             raise Refused(str(error)) from None
+        except (StoreError, OSError) as error:
+            raise NotCopied(str(error)) from None
         return {"path": path, "bytes": os.path.getsize(path)}
 
     def uptime_s(self) -> int:
