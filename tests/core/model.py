@@ -115,8 +115,11 @@ class Model:
         assert job.queue in demand.queues, f"job {job_id} of a queue that was not asked for"
         assert job.queue not in self.paused, f"job {job_id} of a paused queue is given"
         for other in self.in_state(READY, job.queue):
-            # A job that was given out before may come back through the store, with its body.
-            passes = job.guest and other.priority == job.priority
+            # A job that was given out before may come back through the store, with its body; so may
+            # one that had to wait, and only one that kept its place has equals behind it then.
+            is_equal = other.priority == job.priority
+            kept = bool(other.run_at) and other.policy.keeps_place
+            passes = is_equal and (job.guest or kept)
             may_wait = other.id not in self.broker.jobs and (passes or other.was_given)
             is_early = (other.priority, other.place) < (job.priority, job.place)
             assert may_wait or not is_early, f"job {job_id} overtakes {other.id}"

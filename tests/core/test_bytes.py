@@ -108,6 +108,20 @@ def test_a_failed_job_with_a_large_body_is_tried_again_with_it() -> None:
     assert [found.body for found in bench.take_all(now=T + 2_000)] == [LARGE]
 
 
+def test_a_job_whose_body_was_left_in_the_store_is_in_its_place_once_it_is_read() -> None:
+    bench = Bench(large_bytes=0)
+    delayed = bench.submit(body=LARGE, keeps_place=True, run_at=T + 1_000)
+    later = [job.id for job in bench.submit_many(3)]
+    bench.write()
+    bench.broker.tick(T)
+    assert delayed.away
+    bench.ripen(T + 2_000)
+    bench.write()
+    given = bench.take_all(now=T + 2_000)
+    assert [job.id for job in given] == [delayed.id, *later]
+    assert given[0].body == LARGE
+
+
 def test_a_large_body_that_is_put_off_into_the_tail_is_counted_no_more() -> None:
     bench = Bench(waiting_bytes=4_000)
     worker = bench.worker()

@@ -81,10 +81,13 @@ class Backlog(Part):
         self.put(job)
 
     def put_away(self, job: Job, queue: Queue) -> None:
-        """A ready job whose body is in the store goes where such jobs are."""
+        """A ready job whose body is in the store goes where such jobs are.
+
+        It is asked for at once if others would be given before it.
+        """
         queue.mark_before(job)
         self.put_ready(job, queue)
-        if queue.demands and not queue.paused:
+        if queue.size or (queue.demands and not queue.paused):
             self.wants.supply_ready(queue)
 
     def cut_window(self, queue: Queue) -> None:
