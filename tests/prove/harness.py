@@ -62,15 +62,11 @@ class Options:
 
 
 class Result(NamedTuple):
-    """Whether the promise held, the figures of the summary line, and lines to be shown below it.
-
-    What `missing` says could not be looked at here: the rest held, which is not a proof.
-    """
+    """Whether the promise held, the figures of the summary line, and lines to be shown below it."""
 
     held: bool
     figures: str
     details: Sequence[str] = ()
-    missing: str = ""
 
 
 class Tally(Counter[str]):

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from franca.store.memory import MemoryStore
-from franca.store.port import Bounds, Store
+from franca.store.port import Store
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import StoreFixture, killed_and_copied, sqlite_fixture
+
+ENDED_JOBS = 10
 
 
 @pytest.fixture
@@ -17,20 +19,14 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def kept() -> Bounds:
-    """How much history there is to be."""
-    return Bounds(10)
-
-
-@pytest.fixture
-def s(request: pytest.FixtureRequest, path: str, kept: Bounds) -> Iterator[StoreFixture]:
+def s(request: pytest.FixtureRequest, path: str) -> Iterator[StoreFixture]:
     """A test may be parametrised with where jobs are kept, and how the server before it ended."""
-    where = getattr(request, "param", "sqlite, stopped")
-    if where == "memory":
-        s = StoreFixture(MemoryStore(kept), lambda store: store)
+    kept = getattr(request, "param", "sqlite, stopped")
+    if kept == "memory":
+        s = StoreFixture(MemoryStore(ended_jobs=ENDED_JOBS), lambda store: store)
     else:
-        s = sqlite_fixture(path, ended=kept)
-    if where == "sqlite, killed":
+        s = sqlite_fixture(path, ended_jobs=ENDED_JOBS)
+    if kept == "sqlite, killed":
         s.opened_anew = _killed
     yield s
     s.close()
@@ -38,6 +34,6 @@ def s(request: pytest.FixtureRequest, path: str, kept: Bounds) -> Iterator[Store
 
 def _killed(store: Store) -> Store:
     assert isinstance(store, SqliteStore)
-    heir = killed_and_copied(store, Path(store.path).parent / "heir", ended=store._ended)
+    heir = killed_and_copied(store, Path(store.path).parent / "heir", ended_jobs=ENDED_JOBS)
     store.close()
     return heir

@@ -118,13 +118,11 @@ class Dispatch(Part):
                 if woken_by is not None:
                     self.wake(woken_by)
                 return Woken(demand)
-            leases = self._leases
-            # As `is_full`, without a call: every job comes here.
-            if leases.count >= leases.jobs_max or leases.bytes >= leases.bytes_max:
+            if self._leases.is_full():
                 self._unmatched[queue.name] = None
             elif queue.size:
                 job = queue.pop()
-                leases.grant(job, demand, queue, now)
+                self._leases.grant(job, demand, queue, now)
                 if woken_by is not None:
                     self.wake(woken_by)
                 return Granted(job, demand)

@@ -19,12 +19,11 @@ class LargeBodies:
         self._limits = limits
         self._dirty = dirty
         self._waiting = waiting
-        self.jobs: dict[JobId, Job] = {}
-        self.bytes = 0
+        self.clear()
 
     def clear(self) -> None:
         """Forget everything."""
-        self.jobs.clear()  # not a new one: other parts look into it
+        self.jobs: dict[JobId, Job] = {}
         self.bytes = 0
 
     def add(self, job: Job) -> None:

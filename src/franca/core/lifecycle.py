@@ -6,7 +6,6 @@ holder is fenced: it names itself, and a holder that is no longer one changes no
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from random import Random
 
 from franca.core import model
@@ -25,7 +24,8 @@ from franca.core.shared import Part, Shared
 from franca.core.successors import Successors
 from franca.core.timers import Buckets
 
-DONE, CANCELLED = State.DONE, State.CANCELLED
+DONE = State.DONE
+CANCELLED = State.CANCELLED
 LOCK_AGAIN_MS = 60_000
 """A job that waits for a lock tries again after this, in case that it was forgotten."""
 SMALL_RESULT_BYTES = 1024
@@ -36,7 +36,7 @@ class Lifecycle(Part):
     """The way of a job from one place to the next, and out of every place that it can be in.
 
     `start_ends` has jobs that must be begun by a certain time. The wall clock is `wall_ahead_ms`
-    ahead of `now`. `crossings` counts jobs that were done, by their worker's protocol and origin.
+    ahead of `now`.
     """
 
     def __init__(
@@ -46,13 +46,9 @@ class Lifecycle(Part):
         self.successors = Successors(shared.limits, leases)
         self.wall_ahead_ms = 0
         self.start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
-        self.crossings: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._rng = rng
-        self._made_by_rules = shared.schedules.by_job
         self._backlog = backlog
         self._large = backlog.large
-        self._large_jobs = backlog.large.jobs
-        self._succeeded = self.successors.by_job
         self._watched = shared.watches.by_job
         self._begins = shared.watches.begins
         self._leases = leases
@@ -92,11 +88,10 @@ class Lifecycle(Part):
         """Settle a leased job as done. `NotHeld`, and nothing changed, if another holds it."""
         if job.state is not LEASED or job.holder != holder:
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
-        self._leases.end(job).done += 1
+        self._leases.end(job)
         if self._locks.of_job:
             self._release_locks(job, now)
         self._totals.processed += 1
-        self.crossings[job.by][job.origin] += 1
         self.end(job, DONE, result, NO_FAILURE, now)
 
     def finish_late(self, job: Job, holder: str, result: bytes, now: Millis) -> None:
@@ -108,8 +103,6 @@ class Lifecycle(Part):
         if not is_here or job.holder != holder or job.state not in (READY, WAITING):
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
         self.take_out(job, now)
-        self._by_name[job.queue].done += 1
-        self.crossings[job.by][job.origin] += 1
         self.end(job, DONE, result, NO_FAILURE, now)
 
     def fail(
@@ -154,7 +147,6 @@ class Lifecycle(Part):
         self._end_run(job, holder, now)
         job.attempts -= 1
         job.holder = ""
-        job.by = 0
         self._put_back(job, NEVER, now)
 
     def lock(self, job: Job, holder: str, name: str, most: int, now: Millis) -> bool:
@@ -224,16 +216,18 @@ class Lifecycle(Part):
             return
         self._note_attempt(job, outcome, failure, now)
         if spent:
-            self._count_failed_run(job, now)
+            self._totals.processed += 1
+            self._totals.failures += 1
             if as_failure:
                 self._count_failure(job, now)
             self.bury(job, failure, now)
         elif self.comes_back(job, failure, now):
-            job.reported = None
+            job.progress = b""
             self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, outcome: Outcome, now: Millis) -> None:
-        self._count_failed_run(job, now)
+        self._totals.processed += 1
+        self._totals.failures += 1
         self._count_failure(job, now)
         self._note_attempt(job, outcome, failure, now)
         policy = job.policy
@@ -249,12 +243,11 @@ class Lifecycle(Part):
             if run_at > self.wall(now):
                 self._park(job, run_at)
             else:
-                job.reported = None
                 self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _park(self, job: Job, run_at: Millis) -> None:
         job.until = NEVER
-        job.reported = None
+        job.progress = b""
         job.run_at = run_at
         self._backlog.park(job, self._by_name[job.queue])
 
@@ -283,20 +276,12 @@ class Lifecycle(Part):
         self.end(job, CANCELLED, b"", REPLACED, now)
         return True
 
-    def _count_failed_run(self, job: Job, now: Millis) -> None:
-        self._totals.processed += 1
-        self._totals.failures += 1
-        self._by_name[job.queue].failed += 1
-        if job.policy.durable:
-            self._changelog.failed.append((job.queue, job.kind, now))
-
     def _count_failure(self, job: Job, now: Millis) -> None:
         job.failures += 1
         job.failed_at = job.failed_at or now
 
     def _note_attempt(self, job: Job, outcome: Outcome, failure: Failure, now: Millis) -> None:
         size = note_attempt(job, outcome, failure, now, self._limits)
-        self._runs_over += (job.attempt_log or ())[-1:]
         if job.policy.durable:
             self._changelog.pending_bytes += size
 
@@ -311,15 +296,12 @@ class Lifecycle(Part):
 
     def bury(self, job: Job, failure: Failure, now: Millis) -> None:
         """Give a job up: into the dead set if its policy keeps such jobs, else gone."""
-        queue = self._by_name[job.queue]
-        queue.died += 1
         if job.policy.bury and job.policy.durable:
             job.run_at = now
-            queue.dead += 1
+            self._by_name[job.queue].dead += 1
             if job.policy.keep_dead:
                 job.run_at += KEPT_MS
                 self._backlog.kept_dead += 1
-            self._changelog.died.append((job.queue, job.kind, now))
         self.end(job, DEAD, b"", failure, now)
 
     def cancel(self, job: Job, failure: Failure, now: Millis) -> None:
@@ -329,18 +311,15 @@ class Lifecycle(Part):
 
     def end(self, job: Job, state: State, result: bytes, failure: Failure, now: Millis) -> None:
         """A job has ended, as every job does here but for those that end with many others."""
-        job_id, policy = job.id, job.policy
         job.state = state
         job.ended_at = now
-        if result:  # to set a field takes longer than to look
-            job.result = result
-        if state is DEAD:  # others are gone
-            job.until = NEVER
+        job.result = result
+        job.until = NEVER
         self._index.forget(job)
-        if self._large_jobs:
+        if self._large.jobs:
             self._large.drop(job)
-        if policy.durable:
-            self._dirty[job_id] = job
+        if job.policy.durable:
+            self._dirty[job.id] = job
             if state is not DEAD:
                 self._changelog.ended.append(job)
                 if len(result) > SMALL_RESULT_BYTES:
@@ -349,12 +328,10 @@ class Lifecycle(Part):
                     self._changelog.pending_bytes += len(job.result)
         else:
             self._volatile.remove(job)
-        if policy.tells_end or job_id in self._watched or job_id in self._begins:
+        if job.policy.tells_end or job.id in self._watched or job.id in self._begins:
             self._watches.tell_end(job, failure, result)
-        if self._made_by_rules and job_id in self._made_by_rules:
-            self._schedules.note_end(job)
-        if self._succeeded and job_id in self._succeeded:
-            self._succeed(job_id, now)
+        if self.successors.by_job and job.id in self.successors.by_job:
+            self._succeed(job.id, now)
 
     def _succeed(self, job_id: JobId, now: Millis) -> None:
         """A run is over and its job gone: what waited behind it takes its place."""

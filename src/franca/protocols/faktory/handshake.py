@@ -11,7 +11,6 @@ from franca.protocols.faktory.go_json import Reader, Unreadable
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.wire import OK, error, greeting, password_hash
 from franca.protocols.faktory.workers import ANONYMOUS
-from franca.protocols.numbers import FAKTORY
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -75,8 +74,7 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         conversation.link.close()
         return
     holder = conversation.holder = wid or ANONYMOUS + conversation.link.id
-    open_session = conversation.broker.open_session
-    conversation.session = open_session(holder, OnHangUp.KEEP, conversation, FAKTORY)
+    conversation.session = conversation.broker.open_session(holder, OnHangUp.KEEP, conversation)
     if wid:
         conversation.worker = conversation.service.registry.join(wid, hello, conversation, now)
     conversation.let_in()

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
-from franca.core.model import NEVER, Millis, OnHangUp, Session
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
-from franca.protocols.numbers import PERIODIC
+from franca.core.model import Millis, OnHangUp, Session
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, give_back_undelivered
 from franca.protocols.periodic import admin_commands, client_commands, messages, worker_commands
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.binary import CrcDialect
@@ -25,7 +24,6 @@ from franca.protocols.periodic.messages import NO_WORKER, SUCCESS, UNKNOWN, Mess
 from franca.protocols.periodic.wire import LARGE_BYTES, FrameReader
 from franca.protocols.periodic.worker_commands import NotNow
 from franca.protocols.periodic.workers import Worker
-from franca.protocols.undelivered import give_back_undelivered
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.service import PeriodicService
@@ -50,7 +48,6 @@ class PeriodicConversation(Conversation):
         self.reader = FrameReader()
         self.dialect: Dialect = service.doc
         self.heard_at = self.joined_at = now
-        self.asked_at: Millis = NEVER
         self.is_checked = False
         """Whether its frames carry CRCs."""
         self.answers_grabs = False
@@ -106,8 +103,7 @@ class PeriodicConversation(Conversation):
         self._identity = (opening.name, opening.token)
         self.joined_at = now
         self.handshake.register(opening, now)
-        holder = f"periodic {self.link.id}"
-        self.session = self.broker.open_session(holder, OnHangUp.RETURN, self, PERIODIC)
+        self.session = self.broker.open_session(f"periodic {self.link.id}", OnHangUp.RETURN, self)
         self.link.known = True
         self.service.connections[self.link.id] = self
 

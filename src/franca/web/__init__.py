@@ -1,1 +1,0 @@
-"""The web side: REST, health, events and the dashboard, inside of the server's own loop."""
