@@ -5,7 +5,7 @@
 # ARGS="..." is handed on to what a word runs.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt bench sim prove
+.PHONY: help run test check fmt bench sim prove pictures
 
 VENV := .venv
 # Every process would compile what it imports where the shell forbids to keep it: servers that tests start, too.
@@ -19,13 +19,14 @@ DEV_GROUP := import tomllib; project = tomllib.load(open("pyproject.toml", "rb")
 	print(*project["dependency-groups"]["dev"], sep="\n")
 
 help: ## list these words
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 run: $(VENV)/installed ## start a server (ARGS="--data DIR ..." as for 'franca serve')
 	@exec $(BIN)/franca serve --log-format console $(ARGS)
 
 test: $(VENV)/developing ## run the tests, several at a time: many of them wait for others
-	@command -v npm >/dev/null || echo "npm is not here: the Node clients will not be tested"
+	@command -v npm >/dev/null || echo "npm is not here: neither the Node clients nor the dashboard in a browser will be tested"
+	@command -v chromium >/dev/null || echo "chromium is not here: the dashboard will not be tested in a browser"
 	$(BIN)/python -m pytest -n 6 --dist loadscope $(ARGS)
 
 check: $(VENV)/developing ## format, lint, strict types and tidiness, within half a minute
@@ -46,6 +47,9 @@ sim: $(VENV)/developing ## simulate: SEED=17 replays one world, SEEDS=1000 hunts
 
 prove: $(VENV)/developing ## prove what the promises say, in minutes (SHORT=1: fewer; NAME=kill9: one; NAME=fuzz SECONDS=600; NAME=cases AGAINST=COMMIT)
 	$(BIN)/python -m tests.prove $(or $(NAME),all) $(if $(SHORT),--short) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(AGAINST),--against $(AGAINST)) $(ARGS)
+
+pictures: $(VENV)/developing ## take README's pictures anew, of a server that works for some minutes
+	$(BIN)/python -m tests.browser.readme $(ARGS)
 
 # -- the environment -----------------------------------------------------------------------------
 

@@ -165,7 +165,10 @@ def _serve(
         # An earlier commit has no flag for a protocol that it does not speak.
         if name in ports:
             command += [flag_of(name), f"127.0.0.1:{ports[name]}"]
-        elif (source / "franca" / "protocols" / name.partition("_")[0]).is_dir():
+        elif any(
+            (source / "franca" / folder / name.partition("_")[0]).is_dir()
+            for folder in (".", "protocols")
+        ):
             command += [flag_of(name), "off"]
     command += ["--log-format", "json", *flags]
     if limits:

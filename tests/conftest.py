@@ -15,7 +15,13 @@ pytest.register_assert_rewrite("tests.store.kit", "tests.node.fixtures")
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
-_WAITING = ("tests/real/", "tests/store/test_sqlite_plans", "tests/cases/", "tests/prove/")
+_WAITING = (
+    "tests/real/",
+    "tests/browser/",
+    "tests/store/test_sqlite_plans",
+    "tests/cases/",
+    "tests/prove/",
+)
 """Tests that mostly wait for other programs."""
 _WAITING_SHARE = 0.8
 _TOGETHER = (
@@ -23,6 +29,8 @@ _TOGETHER = (
     "tests/real/gearman/",
     "tests/prove/test_backpressure",
     "tests/prove/test_shim",
+    "tests/browser/test_pages",
+    "tests/browser/",
 )
 """Tests that share servers and peers, which only one process is to start: the first that fits."""
 

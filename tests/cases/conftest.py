@@ -11,12 +11,10 @@ from typing import TypeVar
 
 import pytest
 
-from tests.support.server import PRODUCT, ROOT, Server, inherited
+from tests.support.server import ROOT, Server, inherited, launcher
 
 SOURCE = "FRANCA_CASES_SOURCE"
 """Names the folder that holds the package of the server under test; this tree's `src` without it."""
-LAUNCHER = "FRANCA_CASES_LAUNCHER"
-"""What Python is told to run, where it is not the product as it is: a server with a planted bug."""
 
 StartServer = Callable[..., Server]
 T = TypeVar("T")
@@ -34,14 +32,9 @@ def environment() -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join((source, str(ROOT)))}
 
 
-def launcher() -> Sequence[str]:
-    """How Python runs the package under test."""
-    return os.environ.get(LAUNCHER, "").split() or PRODUCT
-
-
 def under_test(data: Path, *args: str, speaks: Sequence[str] = ()) -> Server:
     """The server under test, not started."""
-    return Server(data, extra_args=args, speaks=speaks, env=environment(), argv_prefix=launcher())
+    return Server(data, extra_args=args, speaks=speaks, env=environment())
 
 
 def peak_mb(server: Server) -> int:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from franca.cli.main import cli
 from franca.node.config import variable_of
 from franca.node.settings import LISTENERS
+from tests.cli.double import Double, answering
 from tests.control.kit import FakeNode
 from tests.control.served import served
 
@@ -36,7 +37,9 @@ class Shell:
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
     data = tmp_path / "data"
     data.mkdir(mode=0o700)
-    for variable in ("FAKTORY_PASSWORD", "STATE_DIRECTORY", "CONFIGURATION_DIRECTORY"):
+    for variable in (
+        "FAKTORY_PASSWORD", "STATE_DIRECTORY", "CONFIGURATION_DIRECTORY", "NO_COLOR", "FORCE_COLOR"
+    ):  # fmt: skip
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
@@ -54,3 +57,11 @@ def node(shell: Shell) -> Iterator[FakeNode]:
     node = FakeNode()
     with served(node, shell.data):
         yield node
+
+
+@pytest.fixture
+def double(shell: Shell) -> Iterator[Double]:
+    """A control socket with recorded answers behind the command line."""
+    double = Double()
+    with answering(double, shell.data):
+        yield double

@@ -8,9 +8,23 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
+from franca.control.audit import AuditLog
+from franca.control.measured import Measured, Spread
+from franca.control.observer import Observer
 from franca.control.operations import answer, perform
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.limits import Limits
-from franca.core.model import Demand, Failure, Job, JobQuery, Millis, NewJob, OnHangUp, Policy
+from franca.core.model import (
+    NEVER,
+    Demand,
+    Failure,
+    Job,
+    JobQuery,
+    Millis,
+    NewJob,
+    OnHangUp,
+    Policy,
+)
 from franca.engine.engine import Engine
 from franca.node.group import Recaller
 from franca.protocols.conversation import Conversation, Link
@@ -30,14 +44,15 @@ class TwoWorkers(Service):
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.queues: list[str] = []
 
     def open(self, link: Link, now: Millis) -> Conversation:
         raise AssertionError("nobody connects to it")
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         anna = WorkerView(
-            name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="running",
-            started_at=NOW, seen_at=NOW, rss_kb=10,
+            name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="idle",
+            started_at=NOW, seen_at=NOW, rss_kb=10, queues=self.queues,
         )  # fmt: skip
         return [anna, replace(anna, name="bert")]
 
@@ -55,6 +70,10 @@ class FakeNode(AnyWorld):
         super().__init__(Limits(**limits), now=NOW)
         self.two = TwoWorkers()
         self.stopping = False
+        self.audit = AuditLog(lambda: self.now)
+        self.commits, self.groups = Spread((0.001, 0.01)), Spread((1, 10))
+        self.observer = Observer(NOW)
+        self.noted: list[tuple[Millis, Tallies]] = []
         self.serve({"some": self.two})
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
@@ -71,11 +90,33 @@ class FakeNode(AnyWorld):
     async def find(self, query: JobQuery) -> list[Job]:
         return self.store.find(query)
 
+    def clock_ms(self) -> Millis:
+        return self.now
+
+    async def search(self, search: Search) -> Found:
+        return self.store.search(search)
+
+    async def past(self) -> Past:
+        return self.store.past()
+
+    async def rates(self, query: RatesQuery) -> Rates:
+        return self.store.rates(query)
+
+    def note(self, at: Millis, queues: Tallies) -> None:
+        self.noted.append((at, queues))
+
     async def backup(self, path: str) -> dict[str, object]:
         raise OSError(f"{path} exists")
 
     def status(self) -> dict[str, object]:
         return {"version": "test", "pid": 1}
+
+    def measured(self) -> Measured:
+        return Measured(
+            version="test", store="memory", started_at_s=NOW / 1_000, cpu_s=1.5, resident_bytes=1 << 20,
+            store_bytes=4_096, disk_bytes=1_000, disk_free_bytes=500, commits=self.commits, groups=self.groups,
+            loop_lag_s=0.002, peers_refused=3,
+        )  # fmt: skip
 
     def request_stop(self) -> None:
         self.stopping = True
@@ -113,6 +154,19 @@ class FakeNode(AnyWorld):
         """The result of an operation, as plain values."""
         result = asyncio.run(perform(self, op, Raw(msgspec.json.encode(params))))
         return msgspec.json.decode(msgspec.json.encode(result))
+
+    def do_all(self, *calls: tuple[str, dict[str, object]]) -> list[Any]:
+        """The results of operations, one after the other; what they leave under way has ended."""
+
+        async def run() -> list[object]:
+            results = [
+                await perform(self, op, Raw(msgspec.json.encode(params))) for op, params in calls
+            ]
+            while rest := asyncio.all_tasks() - {asyncio.current_task()}:
+                await asyncio.gather(*rest)
+            return results
+
+        return [msgspec.json.decode(msgspec.json.encode(one)) for one in asyncio.run(run())]
 
     def say(self, line: bytes) -> Any:
         """The whole reply to a line."""

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
-from franca.control import jobs, operations, views
-from franca.control.operations import OPERATIONS, Operation
+from franca.control import jobs, queues, views
+from franca.control.operations import OPERATIONS
 from franca.control.port import BadRequest
 from franca.core.errors import NotFound
 from franca.core.model import State
@@ -144,9 +145,8 @@ def test_a_long_name_of_an_operation_is_not_compared_with_those_there_are(
 def test_a_list_that_is_too_long_is_not_even_read(
     node: FakeNode, params: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(
-        OPERATIONS, "queues.pause", Operation(OPERATIONS["queues.pause"].run, Unreadable)
-    )
+    unreadable = replace(OPERATIONS["queues.pause"], params=Unreadable)
+    monkeypatch.setitem(OPERATIONS, "queues.pause", unreadable)
     reply = node.say(b'{"op":"queues.pause","params":%s}' % params)
     assert reply["error"]["code"] == "too-much"
 
@@ -183,8 +183,8 @@ def test_a_backup_has_no_path_with_a_nul(node: FakeNode) -> None:
 def test_many_queues_are_listed_and_acted_on_some_at_a_time(
     node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "LISTED_QUEUES", 3)
-    monkeypatch.setattr(operations, "ACTED_QUEUES", 3)
+    monkeypatch.setattr(queues, "LISTED_QUEUES", 3)
+    monkeypatch.setattr(queues, "ACTED_QUEUES", 3)
     names = [f"q{number:02}" for number in range(20)]
     for name in reversed(names):
         node.submit(name)
@@ -198,11 +198,11 @@ def test_many_queues_are_listed_and_acted_on_some_at_a_time(
 
     node.ask = counted  # type: ignore[method-assign]
     assert [view["queue"] for view in node.do("queues.list")["queues"]] == names
-    assert asked == 8
+    assert asked == 9
     assert node.do("queues.pause", queues=names)["queues"] == names
     assert all(queue.paused for queue in node.broker.queues.values())
     assert node.do("queues.purge", queues=names)["jobs"] == 20
-    assert asked == 8 + 2 * 8
+    assert asked == 9 + 2 * 8
     with pytest.raises(NotFound):
         node.do("queues.resume", queues=[*names, "none"])
     assert all(queue.paused for queue in node.broker.queues.values())

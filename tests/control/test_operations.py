@@ -2,13 +2,16 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from franca.control import operations
+from franca.control import workers as control_workers
 from franca.control.operations import OPERATIONS
 from franca.control.port import BadRequest
+from franca.control.views import worker_view
 from franca.core.errors import NotFound
-from tests.control.kit import FakeNode
+from franca.protocols.service import RunView, WorkerView
+from tests.control.kit import NOW, FakeNode
 
 
 @pytest.fixture
@@ -49,12 +52,44 @@ def test_a_good_line_gets_its_result(node: FakeNode) -> None:
     }
 
 
-def test_every_operation_has_a_docstring_and_is_named_after_its_noun() -> None:
-    for name, operation in OPERATIONS.items():
-        noun, _, verb = name.partition(".")
-        assert noun in ("server", "jobs", "queues", "workers")
-        assert verb
-        assert operation.run.__doc__
+NOUNS = [
+    "server",
+    "store",
+    "jobs",
+    "operations",
+    "queues",
+    "types",
+    "workers",
+    "schedules",
+    "errors",
+    "work",
+    "audit",
+]
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_every_operation_says_what_it_is_for_and_who_may_call_it(name: str) -> None:
+    operation = OPERATIONS[name]
+    noun, _, verb = name.partition(".")
+    assert noun in NOUNS if verb else noun in ("overview", "counts", "known", "health", "history")
+    assert operation.role in ("viewer", "operator", "admin")
+    assert operation.summary
+    assert len(operation.summary) < 60
+    assert not operation.summary.endswith(".")
+    assert getattr(operation.run, "func", operation.run).__doc__
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_whoever_may_only_look_changes_nothing(name: str) -> None:
+    looks = name.partition(".")[2] in ("", "list", "show", "find", "search", "get", "status")
+    assert (looks and name != "audit.list") is (OPERATIONS[name].role == "viewer")
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_what_it_takes_and_answers_can_be_written_down(name: str) -> None:
+    operation = OPERATIONS[name]
+    msgspec.json.schema(operation.params)
+    msgspec.json.schema(operation.result)
 
 
 def test_stop_is_passed_on(node: FakeNode) -> None:
@@ -125,6 +160,22 @@ def test_workers_are_listed(node: FakeNode) -> None:
     ]
 
 
+def test_who_serves_a_queue_is_counted_the_same_everywhere(node: FakeNode) -> None:
+    node.two.queues = ["a", "a"]
+    node.submit("a")
+    node.submit("b")
+    listed, recent = node.do("queues.list"), node.do("queues.list", recent=True)
+    for rows in (listed["queues"], recent["queues"], node.do("overview")["queues"]):
+        assert {row["queue"]: row["workers"] for row in rows} == {"a": 2, "b": 0}
+    shown = node.do("queues.show", queue="a")
+    assert (shown["workers"], shown["serving"]) == (2, ["anna", "bert"])
+    node.two.queues = []
+    node.now += 1_000
+    node.do("queues.pause", queues=["b"])
+    assert {row["workers"] for row in node.do("queues.list")["queues"]} == {0}
+    assert node.do("queues.show", queue="a")["workers"] == 0
+
+
 def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
     assert node.do("workers.quiet", workers=["anna", "zoe"]) == {"count": 1, "missing": ["zoe"]}
     assert node.do("workers.stop", all=True) == {"count": 2, "missing": []}
@@ -134,7 +185,7 @@ def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
 def test_many_workers_are_asked_a_few_in_each_turn(
     node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "ACTED_WORKERS", 2)
+    monkeypatch.setattr(control_workers, "ACTED_WORKERS", 2)
     turns = 0
     ask = node.ask
 
@@ -154,3 +205,32 @@ def test_many_workers_are_asked_a_few_in_each_turn(
 def test_it_must_be_said_which_workers(node: FakeNode, params: dict[str, object]) -> None:
     with pytest.raises(BadRequest):
         node.do("workers.quiet", **params)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "state", "shown"),
+    [
+        *(("faktory", state, "running") for state in ("busy", "idle", "stalled")),
+        ("gearman", "quiet", "quiet"),
+        ("faktory", "stopping", "terminate"),
+        ("eventmq", "stopping", "leaving"),
+        ("gearman", "stopping", "quiet"),
+    ],
+)
+def test_the_state_of_a_worker_is_shown_in_the_words_of_earlier_versions(
+    protocol: str, state: str, shown: str
+) -> None:
+    run = RunView(7, "k", "q", NOW)
+    worker = WorkerView(
+        name="w",
+        protocol=protocol,
+        host="h",
+        state=state,
+        started_at=NOW,
+        seen_at=NOW,
+        running=[run],
+    )
+    view = worker_view(worker)
+    assert view["state"] == shown
+    assert view["running"] == [{"id": 7, "type": "k", "queue": "q", "started_at": view["seen_at"]}]
+    assert view["fetched_at"] is None

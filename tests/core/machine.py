@@ -257,7 +257,7 @@ class BrokerMachine(RuleBasedStateMachine):
             return
         job, holder = jobs[pick % len(jobs)], self.sessions[who].holder
         entry = model.jobs[job.id]
-        verbs: dict[str, Callable[[], None]] = {
+        verbs: dict[str, Callable[[], object]] = {
             "finish": lambda: broker.finish(job, holder, b"", now),
             "fail": lambda: broker.fail(job, holder, core.Failure("E", "x"), now, priority),
             "release": lambda: broker.release(job, holder, core.NEVER, now, None, priority),
@@ -287,7 +287,7 @@ class BrokerMachine(RuleBasedStateMachine):
                 else:
                     model.ready(entry)
 
-    def _is_believed(self, may: bool, say: Callable[[], None]) -> bool:
+    def _is_believed(self, may: bool, say: Callable[[], object]) -> bool:
         """Whether the broker took somebody's word on a job: it must if it may."""
         try:
             say()

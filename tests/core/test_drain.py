@@ -2,7 +2,8 @@
 
 from franca.core.changes import Changes
 from franca.core.events import Finished
-from franca.core.model import ATTEMPT_BYTES, HISTORY_RESULT_BYTES, Failure, OnConflict, Shelf, State
+from franca.core.model import HISTORY_RESULT_BYTES, Failure, OnConflict, Policy, Shelf, State
+from franca.core.weights import ATTEMPT_BYTES
 from tests.core.kit import Bench, T, ids
 
 
@@ -126,6 +127,29 @@ def test_whoever_waits_for_a_result_is_told_all_of_it(bench: Bench) -> None:
     bench.broker.finish(job, worker.holder, b"r" * 100_000, T)
     [finished] = [event for _, event in bench.events() if isinstance(event, Finished)]
     assert finished.result == b"r" * 100_000
+
+
+def test_failed_runs_and_deaths_are_told_once(bench: Bench) -> None:
+    worker = bench.worker()
+    bench.submit(policy=Policy(max_failures=1))
+    bench.submit(policy=Policy(durable=False))
+    for now in (T, T + 1):
+        bench.broker.fail(bench.take(worker), worker.holder, Failure("E", "x"), now)
+    changes = bench.broker.drain()
+    assert (changes.failed, changes.died) == ([("q", "k", T)], [])
+    bench.broker.kill(bench.broker.jobs[1], T + 2)
+    changes = bench.broker.drain()
+    assert (changes.failed, changes.died) == ([], [("q", "k", T + 2)])
+    assert bench.broker.drain().died == []
+
+
+def test_a_job_that_is_given_up_and_not_kept_is_a_failed_run_and_no_death(bench: Bench) -> None:
+    worker = bench.worker()
+    bench.submit(policy=Policy(max_failures=0, bury=False))
+    bench.broker.fail(bench.take(worker), worker.holder, Failure("E", "x"), T)
+    changes = bench.broker.drain()
+    assert (changes.failed, changes.died) == ([("q", "k", T)], [])
+    assert bench.broker.jobs == {}
 
 
 def test_totals_go_with_every_group(bench: Bench) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from franca.core.errors import NotHeld
 from franca.core.events import Finished, Granted, LeaseLost
+from franca.core.limits import TIME_MAX
 from franca.core.model import NEVER, Failure, Job, OnHangUp, Session, State
 from tests.core.kit import Bench, T, ids, state_of
 from tests.support.queue_counts import queue_counts
@@ -95,14 +96,41 @@ def test_a_lease_that_outlives_its_session_always_ends(bench: Bench) -> None:
 
 def test_a_lease_is_extended_and_never_shortened(bench: Bench) -> None:
     job, _ = leased(bench)
-    bench.broker.extend(job, "holder", T + 2 * LEASE)
-    bench.broker.extend(job, "holder", T + 1)
+    assert bench.broker.extend(job, "holder", T + 2 * LEASE) == T + 2 * LEASE
+    assert bench.broker.extend(job, "holder", T + 1) == T + 2 * LEASE
     bench.write()
     assert bench.disk.rows[job.id].until == job.until == T + 2 * LEASE
     bench.broker.tick(EXPIRY)
     assert job.state is State.LEASED
     bench.broker.tick(EXPIRY + LEASE)
     assert state_of(job) is State.READY
+
+
+def test_who_does_not_hold_a_lease_cannot_extend_it(bench: Bench) -> None:
+    job, _ = leased(bench)
+    with pytest.raises(NotHeld):
+        bench.broker.extend(job, "another", T + 2 * LEASE)
+    bench.broker.finish(job, "holder", b"", T)
+    with pytest.raises(NotHeld):
+        bench.broker.extend(job, "holder", T + 2 * LEASE)
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_a_lease_ends_some_time_however_far_it_is_extended(bench: Bench, is_timed: bool) -> None:
+    job, _ = leased(bench)
+    if is_timed:
+        bench.broker.tick(T)
+    assert bench.broker.extend(job, "holder", 1 << 80) == TIME_MAX
+    bench.write()
+    bench.broker.tick(TIME_MAX + 1_000)
+    assert job.state is State.READY
+
+
+def test_a_lease_without_an_end_has_none_when_it_was_extended(bench: Bench) -> None:
+    job, _ = leased(bench, RETURN, lease_ms=0)
+    assert bench.broker.extend(job, "holder", T + 1) == NEVER
+    bench.broker.tick(T + 10**10)
+    assert job.state is State.LEASED
 
 
 def test_a_finish_that_comes_late_counts_while_nobody_else_was_given_the_job(bench: Bench) -> None:
@@ -251,3 +279,36 @@ def test_a_late_word_about_a_job_that_left_memory_meanwhile_changes_nothing(smal
         small.broker.finish_late(stale, worker.holder, b"", T + 3_000)
     small.write(T + 3_000)
     assert stale.id in ids(small.take_all(now=T + 3_000))
+
+
+def test_what_everybody_runs_is_found_by_holder_whether_a_lease_is_on_the_clock_or_not(
+    bench: Bench,
+) -> None:
+    jobs = bench.submit_many(4, lease_ms=LEASE)
+    one, other = (bench.worker(name, KEEP, takes=2) for name in ("one", "other"))
+    bench.broker.tick(T)
+    bench.broker.release(jobs[0], one.holder, NEVER, T)
+    assert bench.take(other) is jobs[0]
+    bench.broker.release(jobs[0], other.holder, NEVER, T)
+    assert bench.take(one) is jobs[0]
+    found = bench.broker.leases.by_holder()
+    assert {holder: sorted(runs) for holder, runs in found.items()} == {
+        "one": [jobs[0].id, jobs[1].id],
+        "other": [jobs[2].id, jobs[3].id],
+    }
+    assert sum(map(len, bench.broker.leases.by_holder(3).values())) == 3
+    bench.broker.finish(jobs[1], "one", b"", T)
+    assert sorted(bench.broker.leases.by_holder()["one"]) == [jobs[0].id]
+
+
+@pytest.mark.parametrize("end", ["fail", "expire", "kill"])
+def test_nothing_of_its_last_lease_stays_in_the_row_of_a_dead_job(bench: Bench, end: str) -> None:
+    job, _ = bench.run(lease_ms=LEASE, max_losses=0)
+    if end == "expire":
+        for now in (T, EXPIRY):
+            bench.broker.tick(now)
+    else:
+        bench.end(end, job)
+    bench.write()
+    row = bench.disk.rows[job.id]
+    assert (row.state, row.until) == (State.DEAD, NEVER)

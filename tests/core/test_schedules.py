@@ -3,11 +3,13 @@
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 
 from franca.core.cron import next_moment
-from franca.core.errors import Refused
-from franca.core.model import NewJob, OnConflict, Policy, Schedule, State
+from franca.core.errors import NotFound, Refused
+from franca.core.model import LastRun, NewJob, OnConflict, Policy, Schedule, State
+from franca.core.schedules import upcoming
 from franca.core.upkeep import FIRED_AT_ONCE
 from tests.core.kit import MINUTE, Bench, T
 
@@ -293,3 +295,183 @@ def test_what_an_amended_rule_takes_is_counted_anew_and_given_back_with_it(bench
     assert bench.broker.schedules.bytes == len("k") + len(b"body")
     bench.broker.drop_schedule("s")
     assert bench.broker.schedules.bytes == 0
+
+
+# -- pauses, the last run, runs out of turn ---------------------------------------------------
+
+
+def last_of(bench: Bench) -> LastRun:
+    """What is known of the last run of the only rule, in memory and on the disk."""
+    bench.write()
+    (schedule,) = bench.broker.schedules.by_id.values()
+    assert schedule.last is not None
+    assert bench.disk.schedules[schedule.id].last == schedule.last
+    return schedule.last
+
+
+def test_a_paused_rule_sleeps_through_its_moments_and_fires_none_of_them_later(
+    bench: Bench,
+) -> None:
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    bench.broker.pause_schedule("s")
+    assert bench.broker.next_wake() is None
+    assert firings(bench, T + 3 * MINUTE) == []
+    bench.restart()
+    now = T + 3 * MINUTE + 30_000
+    bench.broker.tick(now)
+    bench.broker.resume_schedule("s", now)
+    assert bench.broker.next_wake() == T + 4 * MINUTE, "it keeps to its grid"
+    assert firings(bench, T + 5 * MINUTE, start=now) == [240, 300]
+
+
+def test_a_cron_rule_that_was_paused_fires_at_the_next_moment_that_it_names(bench: Bench) -> None:
+    now = at("2026-03-01T10:07")
+    bench.broker.put_schedule(rule(every_ms=0, cron="*/15 * * * *"), now, fire_now=False)
+    bench.broker.pause_schedule("s")
+    now = at("2026-03-01T10:20")
+    bench.broker.tick(now)
+    bench.broker.resume_schedule("s", now)
+    bench.broker.tick(now)
+    assert (bench.count().ready, bench.broker.schedules.next_at()) == (0, at("2026-03-01T10:30"))
+
+
+def test_a_pause_that_ends_before_the_next_moment_changes_nothing(bench: Bench) -> None:
+    bench.broker.put_schedule(rule(), T, fire_now=False)
+    for _ in range(2):
+        bench.broker.pause_schedule("s")
+        assert bench.broker.schedules.next_at() is None
+    bench.broker.resume_schedule("s", T + 1_000)
+    bench.write()
+    bench.broker.resume_schedule("s", T + 1_000)
+    assert not bench.broker.has_changes()
+    assert firings(bench, T + 2 * MINUTE) == [60, 120]
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_rule_can_be_run_now_and_goes_on_as_if_it_had_not(bench: Bench, paused: bool) -> None:
+    bench.broker.put_schedule(rule(runs_left=2), T, fire_now=False)
+    if paused:
+        bench.broker.pause_schedule("s")
+    job = bench.broker.run_schedule("s", T + 5)
+    assert last_of(bench) == LastRun(job.id, T + 5)
+    (schedule,) = bench.broker.schedules.by_id.values()
+    assert (schedule.runs_left, schedule.next_at, schedule.paused) == (2, T + MINUTE, paused)
+    assert len(bench.take_all()) == 1
+    assert firings(bench, T + 3 * MINUTE) == ([] if paused else [60, 120])
+
+
+def test_there_is_nothing_to_pause_resume_or_run_of_a_rule_that_there_is_not(bench: Bench) -> None:
+    broker = bench.broker
+    for verb in (
+        lambda: broker.pause_schedule("s"),
+        lambda: broker.resume_schedule("s", T),
+        lambda: broker.run_schedule("s", T),
+    ):
+        with pytest.raises(NotFound):
+            verb()
+    assert not broker.has_changes()
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ("finish", State.DONE),
+        ("fail", State.DEAD),
+        ("cancel", State.CANCELLED),
+        ("kill", State.DEAD),
+    ],
+)
+def test_a_rule_remembers_how_its_last_job_ended(bench: Bench, end: str, state: State) -> None:
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    bench.broker.tick(T)
+    bench.restart()
+    job = bench.take(bench.worker(), now=T + 3)
+    assert last_of(bench) == LastRun(job.id, T)
+    bench.end(end, job)
+    assert last_of(bench) == LastRun(job.id, T, state, T + 3, T)
+    bench.restart()
+    assert last_of(bench).state is state
+
+
+def test_a_dead_job_of_a_rule_that_is_retried_ends_once_more(bench: Bench) -> None:
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    bench.broker.tick(T)
+    job = bench.take(bench.worker())
+    bench.end("fail", job)
+    bench.restart()
+    (job,) = bench.recall(ids=(job.id,))
+    bench.broker.retry(job, T)
+    bench.take_all()
+    assert last_of(bench).state is State.DONE
+
+
+def test_a_job_of_a_rule_that_is_purged_has_ended_too(bench: Bench) -> None:
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    bench.broker.tick(T)
+    bench.broker.purge_queues(("q",), T)
+    assert last_of(bench).state is State.CANCELLED
+
+
+def test_only_the_last_job_of_a_rule_tells_and_no_more_than_one_is_remembered(bench: Bench) -> None:
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    bench.broker.tick(T)
+    bench.broker.tick(T + MINUTE)
+    worker = bench.worker(takes=2)
+    first, second = worker.leases.values()
+    bench.broker.finish(first, worker.holder, b"", T + MINUTE)
+    assert last_of(bench) == LastRun(second.id, T + MINUTE)
+    assert list(bench.broker.schedules.by_job) == [second.id]
+    bench.broker.drop_schedule("s")
+    bench.broker.finish(second, worker.holder, b"", T + MINUTE)
+    bench.write()
+    assert (bench.broker.schedules.by_job, bench.disk.schedules) == ({}, {})
+
+
+def test_the_last_run_of_a_rule_is_none_of_it_any_more(bench: Bench) -> None:
+    bench.broker.put_schedule(rule(runs_left=1), T, fire_now=True)
+    bench.broker.tick(T)
+    assert not bench.broker.schedules.by_job
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    bench.broker.tick(T)
+    bench.broker.flush(T)
+    assert not bench.broker.schedules.by_job
+
+
+def test_a_rule_that_is_edited_keeps_its_pause_and_its_last_run(bench: Bench) -> None:
+    bench.broker.put_schedule(rule(), T, fire_now=True)
+    bench.broker.tick(T)
+    job = bench.take(bench.worker())
+    bench.broker.pause_schedule("s")
+    bench.broker.put_schedule(rule(every_ms=2 * MINUTE, source="new"), T, fire_now=True)
+    bench.broker.tick(T)
+    assert bench.count().ready == 0
+    bench.end("finish", job)
+    assert last_of(bench) == LastRun(job.id, T, State.DONE, T, T)
+    (schedule,) = bench.broker.schedules.by_id.values()
+    assert (schedule.paused, schedule.source, schedule.every_ms) == (True, "new", 2 * MINUTE)
+
+
+def test_a_rule_of_an_earlier_version_is_read_and_was_made_by_whose_jobs_it_makes(
+    bench: Bench,
+) -> None:
+    schedule = rule()
+    schedule.job.origin = "theirs"
+    fields = msgspec.msgpack.decode(msgspec.msgpack.encode(schedule))
+    for name in ("paused", "last", "source"):
+        del fields[name]
+    found = msgspec.msgpack.decode(msgspec.msgpack.encode(fields), type=Schedule)
+    bench.disk.schedules["s"] = found
+    bench.crash()
+    (kept,) = bench.broker.schedules.by_id.values()
+    assert (kept.paused, kept.last, kept.source) == (False, None, "theirs")
+
+
+def test_the_moments_to_come_of_a_rule() -> None:
+    schedule = rule(next_at=T + 1, runs_left=2)
+    assert upcoming(schedule, T, 5) == [T + 1, T + 1 + MINUTE]
+    assert upcoming(rule(next_at=T, every_ms=1), T + 5, 3) == [T, T + 6, T + 7]
+    daily = rule(next_at=at("2026-03-28T09:00"), every_ms=0, cron="0 9 * * *")
+    assert upcoming(daily, T, 2) == [at("2026-03-28T09:00"), at("2026-03-29T09:00")]
+    assert upcoming(rule(next_at=T, cron="nonsense"), T, 5) == [T]
+    schedule.paused = True
+    assert upcoming(schedule, T, 5) == []

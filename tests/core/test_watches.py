@@ -2,8 +2,9 @@
 
 import pytest
 
+from franca.core.errors import NotHeld
 from franca.core.events import Finished, Progressed
-from franca.core.model import Failure, OnHangUp, State
+from franca.core.model import Failure, OnHangUp, Progress, State
 from tests.core.kit import SMALL, Bench, T
 
 DONE, DEAD, CANCELLED = State.DONE, State.DEAD, State.CANCELLED
@@ -38,20 +39,49 @@ def test_watching_twice_is_hearing_everything_twice(bench: Bench) -> None:
     assert bench.broker.watchers_of(job.id) == 0
 
 
-def test_a_word_that_is_not_to_be_kept_is_only_passed_on(bench: Bench) -> None:
+def test_how_far_a_run_is_stays_with_it_and_other_words_are_only_passed_on(bench: Bench) -> None:
     client = bench.worker()
     job, worker = bench.run(watcher=client)
-    bench.broker.report(job, worker.holder, "status", b"1/2")
-    bench.broker.report(job, worker.holder, "data", b"a lot", keep=False)
-    assert job.progress == b"1/2"
-    assert [e.data for _, e in bench.events() if isinstance(e, Progressed)] == [b"1/2", b"a lot"]
+    said = Progress(1, 2, "half of it", said=b"1/2")
+    bench.broker.report_progress(job, worker.holder, said, T + 5)
+    bench.broker.report(job, worker.holder, "data", b"a lot")
+    assert job.progress == Progress(1, 2, "half of it", T + 5, b"1/2")
+    heard = [e for _, e in bench.events() if isinstance(e, Progressed)]
+    assert [(e.kind, e.data) for e in heard] == [("", b"1/2"), ("data", b"a lot")]
+    assert [e.progress for e in heard] == [job.progress, None]
 
 
-def test_what_was_reported_of_a_lost_run_is_forgotten(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (0.5, 0.5), (-7, -7), (None, None), (float("nan"), None), (float("inf"), None),
+        (1 << 53, 1 << 53), (-(1 << 64), -18446744073709551616.0), (10**400, float(1 << 1_023)),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_progress_are_such_that_every_store_has_room_for_them(
+    bench: Bench, said: float | None, kept: float | None
+) -> None:
     job, worker = bench.run()
-    bench.broker.report(job, worker.holder, "status", b"1/2")
-    bench.broker.close_session(worker, T)
-    assert (job.state, job.progress) == (State.READY, b"")
+    bench.broker.report_progress(job, worker.holder, Progress(said, said, "x" * 5_000), T)
+    assert job.progress == Progress(kept, kept, "x" * bench.limits.error_text_chars, T)
+    bench.broker.extend(job, worker.holder, T)
+    bench.write()
+
+
+def test_nobody_but_the_holder_says_how_far_a_run_is(bench: Bench) -> None:
+    job, _ = bench.run()
+    with pytest.raises(NotHeld):
+        bench.broker.report_progress(job, "another", Progress(1), T)
+    assert job.progress is None
+
+
+@pytest.mark.parametrize("end", ["lose", "release", "put off", "give back", "fail", "expire"])
+def test_what_was_reported_of_a_run_is_forgotten_with_it(bench: Bench, end: str) -> None:
+    job, worker = bench.run(max_failures=3, lease_ms=1_000)
+    bench.broker.report_progress(job, worker.holder, Progress(1, 2), T)
+    bench.end(end, job)
+    assert job.state <= State.READY
+    assert job.progress is None
 
 
 def test_those_who_watch_are_told_the_failure_in_the_workers_own_bytes(bench: Bench) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from franca.core.broker import TIME_MAX
 from franca.core.errors import TooMuch
+from franca.core.limits import TIME_MAX
 from franca.core.model import Demand, Failure, OnHangUp
 from franca.core.queues import queue_bytes
 from tests.core.kit import MINUTE, Bench, T

@@ -74,3 +74,21 @@ def test_a_long_sleep_counts_as_many_times_as_short_ones_in_its_place() -> None:
     for number in range(SAMPLES):
         gauges.sample(1.1 + IDLE_S * (number + 1), IDLE_S)
     assert gauges.lag_p99_ms() < 0.1
+
+
+def test_of_commits_it_is_told_how_long_they_took_in_the_last_minute() -> None:
+    gauges = Gauges()
+    assert gauges.commit_ms(0.5, 5.0) is None
+    for number in range(98):
+        gauges.committed(0.001, 10.0 + number / 100)
+    gauges.committed(0.1, 12.0)
+    gauges.committed(0.1, 12.0)
+    for now_s in (12.0, 45.0):  # also when a while has passed
+        assert gauges.commit_ms(0.5, now_s) == pytest.approx(1, rel=0.4)
+        assert gauges.commit_ms(0.99, now_s) == pytest.approx(100, rel=0.4)
+    assert gauges.commits == 100
+    gauges.committed(0.01, 50.0)
+    assert gauges.commit_ms(0.5, 50.0) == pytest.approx(1, rel=0.4)
+    gauges.committed(0.01, 75.0)
+    assert gauges.commit_ms(0.5, 75.0) == pytest.approx(10, rel=0.4)
+    assert gauges.commit_ms(0.5, 200.0) is None

@@ -5,7 +5,7 @@ from random import Random
 from franca.core.broker import Broker
 from franca.core.limits import Limits
 from franca.core.model import NewJob, Policy
-from franca.node.run import without_backlogs
+from franca.node.process import without_backlogs
 from franca.store.memory import MemoryStore
 
 

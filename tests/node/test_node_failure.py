@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from franca.core.model import JobQuery
-from franca.node.run import is_of_a_socket
-from franca.node.sockets import keep_alive
+from franca.node.sockets import is_of_a_socket, keep_alive
 from franca.store import files
 from franca.store.memory import MemoryStore
 from tests.node.fixtures import BROKEN, NodeFixture, SlowStore

@@ -11,6 +11,7 @@ for its sizes (any `--rounds 7` on the command line wins), and starts its server
 exactly as it judges the product: saying that a failure was wished for is the business of `all`.
 
 Exit codes: 0 the promise held; 1 it did not (the seed is printed); 2 the proof itself could not be
-carried out, which catches no planted bug. `python -m tests.prove all [--short]` runs every proof
-and every planted bug of each, and ends with a table.
+carried out, which catches no planted bug; 3 a part of it could not, and the rest held. `python -m
+tests.prove all [--short]` runs every proof and every planted bug of each, and ends with a table.
+What held in part is named there, does not count as held, and fails the whole with `--require`.
 """

@@ -25,8 +25,9 @@ from msgspec.structs import asdict
 from franca.core import model as m
 from franca.core.broker import Broker
 from franca.core.events import Granted
+from franca.core.history import RatesQuery, Search
 from franca.core.limits import Limits
-from franca.store.port import StoreError
+from franca.store.port import Bounds, StoreError
 from franca.store.sqlite import SqliteStore
 from tests.prove.crash_states import in_memory
 from tests.prove.harness import Options, Result, Tally
@@ -42,7 +43,12 @@ _BESIDE = ("", "-wal", "-shm")
 _LIVE = (m.State.WAITING, m.State.READY, m.State.LEASED, m.State.DEAD)
 _VERDICTS = ("served_wrong", "silent_drop", "refused", "harmless", "last_group")
 _ENDED = (m.State.DONE, m.State.CANCELLED)
-_VOLATILE = ("progress", "start_by", "timed", "shelf")
+_SEARCHES = {
+    "ended": Search(_ENDED),
+    "named": Search(_ENDED, names=tuple(f"job-{number:05}" for number in range(0, 500, 3))),
+    "by queue": Search(_ENDED, queues=("mail",)),
+}
+_VOLATILE = ("reported", "start_by", "timed", "shelf")
 
 
 # -- a store that is full of everything --------------------------------------------------------------
@@ -52,7 +58,7 @@ class Keeper:
     """A broker and its store, which is told everything in groups."""
 
     def __init__(self, path: Path) -> None:
-        self.store = SqliteStore(str(path), ended_jobs=50)
+        self.store = SqliteStore(str(path), ended=Bounds(50))
         self.broker = Broker(_LIMITS, Random(1))
         self.broker.restore_at(self.store.open(), _NOW)
         self.worker = self.broker.open_session("worker", m.OnHangUp.KEEP, None)
@@ -74,6 +80,11 @@ class Keeper:
             if not self.broker.wants:
                 return None
             self.commit()
+
+    def tidy(self) -> None:
+        """All that can wait, the index of ended jobs among it."""
+        while self.store.has_leftovers():
+            self.store.tidy()
 
     def finish(self, job: m.Job) -> None:
         self.broker.finish(job, self.worker.holder, b"result of " + job.name.encode(), _NOW)
@@ -97,7 +108,8 @@ def fill(path: Path, rng: Random, jobs: int) -> Keeper:
         if number % 4 == 0:
             keeper.commit()
         if number == jobs // 2:
-            keeper.store.tidy()
+            keeper.tidy()
+    keeper.tidy()
     keeper.broker.pause("reports")
     keeper.broker.put_schedule(
         m.Schedule("nightly", m.NewJob("mail", "k", b"nightly", m.Policy()), every_ms=86_400_000),
@@ -186,6 +198,11 @@ def read(keeper: Keeper, content: Content) -> None:
     """Show everything."""
     shown = keeper.store.find(m.JobQuery(states=_LIVE, limit=100_000))
     shown += keeper.store.find(m.JobQuery(states=_ENDED, limit=100_000))
+    for name, search in _SEARCHES.items():
+        content.at_start[name] = [job.id for job in keeper.store.search(search).jobs]
+    rates = keeper.store.rates(RatesQuery(_NOW - 60_000, _NOW + 60_000, of="queue"))
+    content.at_start["rates"] = {name: repr(rates.total(name)) for name in rates.names()}
+    content.at_start["past"] = repr(keeper.store.past())
     for job in sorted(shown, key=lambda job: job.id):
         fields = asdict(job).items()
         content.take(job.id, {name: value for name, value in fields if name not in _VOLATILE})

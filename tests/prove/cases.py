@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.cases.conftest import LAUNCHER, SOURCE
+from tests.cases.conftest import SOURCE
 from tests.prove.harness import Options, Result
-from tests.support.server import ROOT
+from tests.support.server import LAUNCHER, ROOT
 from tests.tidy.trees import extracted
 
 _NUMBERS = frozenset(range(1, 32))

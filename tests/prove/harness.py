@@ -62,11 +62,15 @@ class Options:
 
 
 class Result(NamedTuple):
-    """Whether the promise held, the figures of the summary line, and lines to be shown below it."""
+    """Whether the promise held, the figures of the summary line, and lines to be shown below it.
+
+    What `missing` says could not be looked at here: the rest held, which is not a proof.
+    """
 
     held: bool
     figures: str
     details: Sequence[str] = ()
+    missing: str = ""
 
 
 class Tally(Counter[str]):

@@ -258,12 +258,37 @@ def _keep_what_it_had(self: Any, session: Any, now: int) -> None:
 
 bug("open-bind", "cli.serve:check_binds", returning)(None)
 bug("open-bind", "node.run:check_binds", returning)(None)
+bug("no-origin-check", "web.app:check_origin", returning)(None)
+bug("any-host", "web.guard:Hosts.check", returning)(None)
+bug("any-role", "web.app:may", returning)(True)
+bug("pauses-nothing", "core.dispatch:Dispatch.pause", returning)(None)
+bug("raw-html", "web.app:HEADERS", by)(())
+bug("reads-pickles", "tests.prove.supply:sources", with_result)(
+    lambda sources: [*sources, ("planted.py", "import pickle\npickle.loads(b'')\n")]
+)
 bug("unredacted", "node.log:Redaction.text", by)(lambda self, text: text)
 bug("unredacted", "node.log:Redaction.field", by)(lambda self, name, value: str(value))
 # Nobody minds a peer that does not read.
 bug("no-drain", "node.connection:Connection.pause_writing", returning)(None)
 # Whatever is raised is taken for the peer's doing, and a half-changed broker goes on.
 bug("blame-the-peer", "engine.engine:is_of_the_core", returning)(False)
+
+
+@bug("gone-for-missing", "web.app:answer_to", before)
+def _say_gone(declined: Any) -> None:
+    if declined.status == 404:
+        declined.status = 410
+
+
+@bug("raw-html", "web.files:_read", around)
+def _texts_as_markup(read: Function, path: Any) -> Any:
+    """Texts are put into the page as markup, and no policy of the page forbids what they do."""
+    file = read(path)
+    if path.name == "dom.js":
+        old, new = b": String(kid));", b": document.createRange().createContextualFragment(kid));"
+        assert old in file.content
+        file.content, file.packed = file.content.replace(old, new), b""
+    return file
 
 
 @bug("wall-clock-lease", "node.clock:SystemClock.now", by)
@@ -446,7 +471,7 @@ class _KillPoint:
 
 
 _POINT = _KillPoint()
-tweak("kill-point", "node.run:SqliteStore")(lambda made: partial(made, step=_POINT.step))
+tweak("kill-point", "node.datadir:SqliteStore")(lambda made: partial(made, step=_POINT.step))
 tweak("kill-point", "node.connection:Connection.send", around)(_POINT.send)
 
 

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from franca.core.broker import Broker
 from franca.core.index import SameName
 from franca.core.keys import key_cost
-from franca.core.model import NEVER, Millis, State, bare_weight
+from franca.core.model import NEVER, Millis, State
 from franca.core.queues import queue_bytes
 from franca.core.volatile import JOB_BYTES
+from franca.core.weights import bare_weight
 from franca.engine.engine import Engine
 from tests.sim.actors import Actor
 from tests.sim.disk import Disk

@@ -26,7 +26,7 @@ from franca.store.rows import COLUMN_COUNT, Row, body_row, job_of, life_values, 
 HELD, BACKLOG = Shelf.HELD, Shelf.BACKLOG
 READY, WAITING, LEASED, DEAD = State.READY, State.WAITING, State.LEASED, State.DEAD
 # A lease may end earlier in memory than in its row: a restart cuts it. The others are memory's alone.
-UNCOMPARED = {"until", "timed", "shelf", "away", "weight", "progress"}
+UNCOMPARED = {"until", "timed", "shelf", "away", "weight", "reported"}
 KEPT = ("rows", "_columns", "settings", "schedules", "totals", "settled")
 FIELDS = [name for name in Job.__struct_fields__ if name not in UNCOMPARED]
 

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from franca.store.memory import MemoryStore
-from franca.store.port import Store
+from franca.store.port import Bounds, Store
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import StoreFixture, killed_and_copied, sqlite_fixture
-
-ENDED_JOBS = 10
 
 
 @pytest.fixture
@@ -19,14 +17,20 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def s(request: pytest.FixtureRequest, path: str) -> Iterator[StoreFixture]:
+def kept() -> Bounds:
+    """How much history there is to be."""
+    return Bounds(10)
+
+
+@pytest.fixture
+def s(request: pytest.FixtureRequest, path: str, kept: Bounds) -> Iterator[StoreFixture]:
     """A test may be parametrised with where jobs are kept, and how the server before it ended."""
-    kept = getattr(request, "param", "sqlite, stopped")
-    if kept == "memory":
-        s = StoreFixture(MemoryStore(ended_jobs=ENDED_JOBS), lambda store: store)
+    where = getattr(request, "param", "sqlite, stopped")
+    if where == "memory":
+        s = StoreFixture(MemoryStore(kept), lambda store: store)
     else:
-        s = sqlite_fixture(path, ended_jobs=ENDED_JOBS)
-    if kept == "sqlite, killed":
+        s = sqlite_fixture(path, ended=kept)
+    if where == "sqlite, killed":
         s.opened_anew = _killed
     yield s
     s.close()
@@ -34,6 +38,6 @@ def s(request: pytest.FixtureRequest, path: str) -> Iterator[StoreFixture]:
 
 def _killed(store: Store) -> Store:
     assert isinstance(store, SqliteStore)
-    heir = killed_and_copied(store, Path(store.path).parent / "heir", ended_jobs=ENDED_JOBS)
+    heir = killed_and_copied(store, Path(store.path).parent / "heir", ended=store._ended)
     store.close()
     return heir

@@ -10,6 +10,7 @@ from msgspec.structs import asdict, replace
 from franca.core import model as core
 from franca.core.changes import Changes, Totals
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
+from franca.core.weights import weigh
 from franca.store.port import Store
 from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore
@@ -17,7 +18,7 @@ from franca.store.sqlite import SqliteStore
 BIG = 2**63 - 1
 LARGE = 5_000
 """Bytes of a body that lies apart."""
-UNSTORED = frozenset({"ended_at", "result", "progress", "timed", "weight"})
+UNSTORED = frozenset({"ended_at", "result", "reported", "timed", "weight"})
 """What no row of a live job need keep: the first two are for ended jobs, the rest is for memory."""
 BEGIN = (-(2**63), -(2**63))
 ALL = 1_000_000
@@ -32,7 +33,7 @@ def a_job(job_id: int, **fields: Any) -> core.Job:
     content: Fields = {"body": b"body-%d" % job_id, "media": "bytes", "policy": core.Policy()}
     numbers = {"priority": 0, "created_at": 1_000, "place": job_id, "shelf": core.Shelf.HELD}
     job = core.Job(id=job_id, **(texts | content | numbers | fields))
-    core.weigh(job)
+    weigh(job)
     return job
 
 

@@ -14,7 +14,7 @@ from franca.core.changes import Changes, QueueSetting
 from franca.core.model import Job, JobQuery, NewJob, Policy, Schedule, State
 from franca.store import files, migrate
 from franca.store.memory import MemoryStore
-from franca.store.port import StoreDamaged, StoreError
+from franca.store.port import Bounds, StoreDamaged, StoreError
 from franca.store.rows import LIFE, life_values
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import (
@@ -325,7 +325,7 @@ def test_a_log_without_its_file_is_refused(s: StoreFixture, tmp_path: Path) -> N
 
 
 def test_no_history_may_be_kept(path: str) -> None:
-    s = sqlite_fixture(path, ended_jobs=0)
+    s = sqlite_fixture(path, ended=Bounds(0))
     s.write(ended=[a_job(1, state=State.DONE)])
     assert s.find() == []
     assert s.held() == {}

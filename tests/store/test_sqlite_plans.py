@@ -18,6 +18,7 @@ import pytest
 
 from franca.control import client
 from franca.core.changes import Changes
+from franca.core.history import Search
 from franca.core.model import Job, JobQuery, Shelf, State
 from franca.store import files, search
 from franca.store.sqlite import SqliteStore
@@ -215,3 +216,29 @@ def mixed(ready: int, waiting: int) -> Iterator[Job]:
         state = READY if share < ready else WAITING if share < ready + waiting else DEAD
         shelf = Shelf.HELD if number % 5 == 0 and state is not DEAD else Shelf.BACKLOG
         yield a_job(number, state=state, shelf=shelf, run_at=number * 31 % 1_000)
+
+
+@pytest.mark.parametrize("states", [(), (WAITING,), (READY,), (DEAD,), (State.DONE,)], ids=str)
+def test_searches_find_their_rows_by_an_index(tmp_path: Path, states: tuple[State, ...]) -> None:
+    store = SqliteStore(str(tmp_path / "store.db"))
+    store.open()
+    store.write(Changes(added=list(mixed(50, 25))), [])
+    store.commit()
+    store.search(Search())
+    statements: list[str] = []
+    assert store._searcher.db is not None
+    store._searcher.db.set_trace_callback(statements.append)
+    for asked in (
+        Search(states),
+        Search(states, names=("a",), cursor=store.search(Search(states, limit=1)).cursor),
+        Search(states, ids=(1, 2, 3)),
+        Search(states, queues=("q",), kinds=("k*",), look_max=5_000),
+        Search(states, fits=lambda job: False, look_max=5_000),
+    ):
+        store.search(asked)
+    store._searcher.db.set_trace_callback(None)
+    selects = [sql for sql in statements if sql.startswith("SELECT")]
+    assert len(selects) > 9
+    with closing(files.connect(store.path)) as db:
+        assert {sql: steps for sql in selects if (steps := scans(db, sql))} == {}
+    store.close()

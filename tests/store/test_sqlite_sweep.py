@@ -10,7 +10,7 @@ import pytest
 from franca.core.changes import QueueSetting
 from franca.core.model import Job, NewJob, Policy, Schedule, Shelf, State
 from franca.store import group, search, sweep
-from franca.store.port import StoreDamaged
+from franca.store.port import Bounds, StoreDamaged
 from franca.store.sqlite import SqliteStore
 from tests.store.kit import LARGE, StoreFixture, a_job, all_fields, copy, killed_and_copied, tailed
 from tests.store.test_sqlite_room import FullAtCommit
@@ -322,12 +322,12 @@ def test_pieces_of_history_are_small_and_few_are_dropped_at_once(
 ) -> None:
     monkeypatch.setattr(group, "PIECE_JOBS", 4)
     monkeypatch.setattr(group, "PIECE_BYTES", 3_000)
-    monkeypatch.setattr(group, "DROPPED_BYTES", 5_000)
-    store = SqliteStore(path, ended_jobs=10)
+    store = SqliteStore(path, ended=Bounds(10))
     s = StoreFixture(store, lambda store: store)
     for start in range(1, 101, 10):
         ended = [a_job(n, state=State.DONE, result=b"r" * 1_000) for n in range(start, start + 10)]
         s.write(ended=ended)
+        s.sweep()
     with sqlite3.connect(path) as db:
         assert db.execute("SELECT max(length(jobs)), max(count) FROM ended").fetchone() < (3_001, 4)
     assert s.find(limit=99)[-10:] == list(range(91, 101))

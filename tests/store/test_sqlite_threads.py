@@ -45,8 +45,8 @@ def test_a_search_is_interrupted_before_the_store_is_closed(s: StoreFixture) -> 
 
     def endless(*_: object) -> None:
         searching.set()
-        assert store._reader is not None
-        store._reader.execute(ENDLESS).fetchone()
+        assert store._searcher.db is not None
+        store._searcher.db.execute(ENDLESS).fetchone()
 
     store._reading.find_live = endless  # type: ignore[assignment,method-assign]
     search = Aside(lambda: store.find(JobQuery()))

@@ -41,6 +41,7 @@ from franca.core.model import (
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store import group, sweep
 from franca.store.memory import MemoryStore, backlog_counts
+from franca.store.port import Bounds
 from franca.store.rows import BODY_APART_BYTES
 from franca.store.sqlite import SqliteStore
 from tests.sim.disk import Disk
@@ -88,8 +89,8 @@ class Stores(RuleBasedStateMachine):
         self.patch.setattr(group, "DELETED_AT_ONCE", 1)
         self.patch.setattr(sweep, "SWEPT_ROWS", 2)
         self.disk = Disk()
-        self.memory = MemoryStore(10)
-        self.sqlite = SqliteStore(str(self.folder / "store.db"), ended_jobs=10)
+        self.memory = MemoryStore(Bounds(10))
+        self.sqlite = SqliteStore(str(self.folder / "store.db"), ended=Bounds(10))
         self.begin(self.sqlite.open())
 
     def begin(self, snapshot: Snapshot) -> None:
@@ -293,12 +294,12 @@ class Stores(RuleBasedStateMachine):
         self.compare()
         if killed:
             heir = killed_and_copied(
-                self.sqlite, self.folder / str(next(self.folders)), ended_jobs=10
+                self.sqlite, self.folder / str(next(self.folders)), ended=Bounds(10)
             )
             self.sqlite.close()
         else:
             self.sqlite.close()
-            heir = SqliteStore(self.sqlite.path, ended_jobs=10)
+            heir = SqliteStore(self.sqlite.path, ended=Bounds(10))
         self.sqlite = heir
         found, expected = heir.open(), self.disk.snapshot()
         assert _shown(found) == _shown(expected)

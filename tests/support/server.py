@@ -26,6 +26,8 @@ HOST = "127.0.0.1"
 PRODUCT: tuple[str, ...] = ("-m", "franca")
 READY = b" is ready"
 OF_TESTS = "FRANCA_CASES_"
+LAUNCHER = "FRANCA_CASES_LAUNCHER"
+"""What Python is told to run, where it is not the product as it is: a server with a planted bug."""
 
 _POLL_S = 0.005
 _TAIL_CHARS = 4_000
@@ -40,6 +42,11 @@ class ServerFailed(RuntimeError):
 def inherited() -> dict[str, str]:
     """This process's variables but for those of the tests, which the product takes for settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith(OF_TESTS)}
+
+
+def launcher() -> Sequence[str]:
+    """How Python runs the server that is tested."""
+    return os.environ.get(LAUNCHER, "").split() or PRODUCT
 
 
 def _own_ports() -> Iterator[int]:
@@ -77,7 +84,7 @@ class Server(Scoped):
 
     def __init__(
         self, data: Path, *, extra_args: Sequence[str] = (), env: Mapping[str, str] | None = None,
-        argv_prefix: Sequence[str] = PRODUCT, port: int | None = None, speaks: Sequence[str] = (),
+        argv_prefix: Sequence[str] = (), port: int | None = None, speaks: Sequence[str] = (),
         by_default: Sequence[str] = (),
     ) -> None:  # fmt: skip
         self.data = data
@@ -88,7 +95,8 @@ class Server(Scoped):
             self.ports.setdefault(name, free_port())
         self.extra_args = list(extra_args)
         self.env = dict(env or {})
-        self.argv_prefix = list(argv_prefix)
+        self.python = sys.executable
+        self.argv_prefix = list(argv_prefix or launcher())
         self.log_path = data.parent / f"{data.name}.stderr"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -198,7 +206,7 @@ class Server(Scoped):
                 address = f"{HOST}:{self.ports[name]}" if name in self.ports else "off"
                 listeners += [flag_of(name), address]
         return [
-            sys.executable, *self.argv_prefix, "serve", "--data", str(self.data),
+            self.python, *self.argv_prefix, "serve", "--data", str(self.data),
             *listeners, "--log-format", "json", *self.extra_args,
         ]  # fmt: skip
 

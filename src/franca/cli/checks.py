@@ -310,7 +310,9 @@ def _ports(settings: Settings) -> Found:
         for name, addresses in settings.listeners.items()
         for address in addresses
     ]
-    has_one = any(not (why or (default and one.path)) for _, one, default, why in every)
+    has_one = any(
+        not (why or (default and (one.path or name == "web"))) for name, one, default, why in every
+    )
     for protocol, address, is_default, reason in every:
         if not reason:
             yield "ok", f"{protocol} {address} is free"

@@ -9,32 +9,51 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from franca import __version__
+from franca.cli import terminal
 from franca.cli.group import Group
 from franca.node import exits
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 EXAMPLES = """\
 Examples:
   franca serve                        start a server on its default ports
   franca push default hello world     give it a first job
+  franca jobs ls 'state:dead age>1h'  the jobs that a filter fits
+  franca top                          watch it work
 """
 
 COMMANDS = {
     "serve": "franca.cli.serve:serve",
-    "push": "franca.cli.jobs:push",
+    "push": "franca.cli.push:push",
     "jobs": "franca.cli.jobs:jobs",
-    "queues": "franca.cli.operations:queues",
-    "workers": "franca.cli.operations:workers",
-    "status": "franca.cli.operations:status",
-    "stop": "franca.cli.operations:stop",
-    "backup": "franca.cli.operations:backup",
+    "queues": "franca.cli.queues:queues",
+    "types": "franca.cli.reports:types",
+    "workers": "franca.cli.workers:workers",
+    "schedules": "franca.cli.schedules:schedules",
+    "errors": "franca.cli.reports:errors",
+    "top": "franca.cli.top:top",
+    "status": "franca.cli.status:status",
+    "health": "franca.cli.reports:health",
+    "history": "franca.cli.reports:history",
+    "audit": "franca.cli.reports:audit",
+    "operations": "franca.cli.actions:operations",
+    "work": "franca.cli.work:work",
+    "stop": "franca.cli.status:stop",
+    "backup": "franca.cli.copies:backup",
+    "restore": "franca.cli.restore:restore",
+    "export": "franca.cli.copies:export",
+    "import": "franca.cli.copies:import_jobs",
     "compact": "franca.cli.checks:compact",
     "doctor": "franca.cli.checks:doctor",
     "config": "franca.cli.settings:config",
+    "completion": "franca.cli.complete:completion",
 }
 
 
@@ -54,6 +73,13 @@ class Root(Group):
         assert isinstance(command, click.Command)
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands whose names begin so. Not one of their modules is imported for it."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(n) for n in self.list_commands(ctx) if n.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples first: they answer most questions."""
         formatter.write(EXAMPLES + "\n")
@@ -64,9 +90,11 @@ class Root(Group):
     cls=Root, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
 )
 @click.version_option(__version__, "-V", "--version", prog_name="franca")
+@click.option("--no-color", "no_colour", is_flag=True, help="No colours; NO_COLOR says the same.")
 @click.pass_context
-def cli(ctx: click.Context) -> None:
+def cli(ctx: click.Context, no_colour: bool) -> None:
     """A durable job server that speaks the job-queue protocols you already use."""
+    terminal.choose_colour(ctx, no_colour)
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -1,4 +1,4 @@
-"""Tables and values for people: plain columns, no colour, nothing a peer wrote moves the cursor."""
+"""Tables and values for people: plain columns; nothing a peer wrote moves the cursor."""
 
 from __future__ import annotations
 
@@ -9,23 +9,58 @@ from typing import Any
 
 import click
 
+from franca.cli import terminal
+
 CELL_CHARS = 60
+GAP = "  "
+COLUMN_MIN = 6
+"""No column is made narrower than this where a terminal is too narrow."""
 
 
 def table(heads: str, members: str, found: Sequence[Mapping[str, Any]]) -> None:
     """Print these members of what was found under these heads, as wide as they need.
 
-    Numbers go to the right. Of a moment, how long ago it was is printed.
+    Numbers go to the right. Of a moment, how long ago it was is printed. On a terminal the widest
+    columns are cut until a row has room on a line.
     """
+    for line in table_lines(heads, members, found, terminal.columns()):
+        click.echo(line)
+
+
+def table_lines(
+    heads: str, members: str, found: Sequence[Mapping[str, Any]], room: int = 0
+) -> list[str]:
+    """The lines of a table; `room` is how wide it may be, 0 if that does not matter."""
     columns = heads.split()
-    rows = [[_shown(one[name], name) for name in members.split()] for one in found]
+    rows = [[_shown(one.get(name), name) for name in members.split()] for one in found]
     texts = [[cell(value) for value in row] for row in rows]
-    right = [all(isinstance(row[index], int) for row in rows) for index in range(len(columns))]
-    widths = [max(map(len, column)) for column in zip(columns, *texts, strict=True)]
-    for row in [columns, *texts]:
+    right = [
+        any(type(row[index]) in (int, float) for row in rows)
+        and all(row[index] is None or type(row[index]) in (int, float) for row in rows)
+        for index in range(len(columns))
+    ]
+    widths = [max(map(terminal.width, column)) for column in zip(columns, *texts, strict=True)]
+    _fit(widths, room)
+    lines: list[str] = []
+    for number, row in enumerate([columns, *texts]):
         placed = zip(row, widths, right, strict=True)
-        cells = [text.rjust(w) if to_right else text.ljust(w) for text, w, to_right in placed]
-        click.echo("  ".join(cells).rstrip())
+        cells = [terminal.padded(terminal.cut(t, w), w, right=r) for t, w, r in placed]
+        cells[-1] = cells[-1].rstrip()
+        coloured = (terminal.colour_of(text) if number else "bold" for text in cells)
+        cells = [terminal.paint(text, c) for text, c in zip(cells, coloured, strict=True)]
+        lines.append(GAP.join(cells).rstrip())
+    return lines
+
+
+def _fit(widths: list[int], room: int) -> None:
+    """Make the widest columns narrower until the row is no wider than it may be."""
+    surplus = sum(widths) + len(GAP) * (len(widths) - 1) - room
+    while room and surplus > 0:
+        widest = max(range(len(widths)), key=lambda index: widths[index])
+        if widths[widest] <= COLUMN_MIN:
+            return
+        widths[widest] -= 1
+        surplus -= 1
 
 
 def _shown(value: Any, name: str) -> object:
@@ -40,6 +75,8 @@ def cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float):
+        return rate(value)
     if isinstance(value, list | tuple):
         value = ",".join(str(one) for one in value) or "-"
     text = printable(str(value))
@@ -59,7 +96,7 @@ def pairs(values: Iterable[tuple[str, object]]) -> None:
     width = max((len(name) for name, _value in shown), default=0)
     for name, value in shown:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        click.echo(f"{name.ljust(width)}  {printable(text)}")
+        click.echo(f"{terminal.paint(name.ljust(width), 'bold')}  {printable(text)}")
 
 
 def span(milliseconds: int | None) -> str:
@@ -82,6 +119,13 @@ def age(moment: str | None) -> str:
         return moment
     passed = int((datetime.datetime.now(datetime.UTC) - then).total_seconds() * 1000)
     return span(passed) if passed >= 0 else f"in {span(-passed)}"
+
+
+def rate(per_second: float | None) -> str:
+    """So many a second, with as many digits as matter."""
+    if per_second is None:
+        return "-"
+    return f"{per_second:.0f}" if per_second >= 100 or per_second == 0 else f"{per_second:.1f}"
 
 
 def counted(count: int, what: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from franca.cli.terminal import no_colour_option
 from franca.control import client
 from franca.node import exits
 from franca.values import read_duration
@@ -69,10 +70,26 @@ class Remote:
         except ConfigError as error:
             raise Failed(str(error), exits.BAD_CONFIG) from None
 
+    @property
+    def timeout_s(self) -> float:
+        """For how long whoever called this would wait."""
+        return self._timeout_s
+
+    def wait_longer(self, span_ms: int) -> None:
+        """Wait at least for so long, for an answer that may take its time."""
+        self._timeout_s = max(self._timeout_s, span_ms / 1000)
+
     def ask(self, op: str, params: object = None, of_type: Any = Any) -> Any:
         """The result of an operation; with `--json` it has been printed already."""
+        result = self.fetch(op, params)
+        if self.as_json:
+            show_json(result)
+        return msgspec.json.decode(result, type=of_type)
+
+    def fetch(self, op: str, params: object = None) -> bytes:
+        """The result of an operation as JSON; nothing is printed."""
         try:
-            result = client.call(self.directory, op, params, timeout_s=self._timeout_s)
+            return client.call(self.directory, op, params, timeout_s=self._timeout_s)
         except UnicodeEncodeError as error:
             raise Failed(f"{not_text(error.object)} is not UTF-8", exits.USAGE) from None
         except client.CannotConnect as error:
@@ -82,14 +99,29 @@ class Remote:
             raise Failed(str(error), exits.TIMED_OUT) from None
         except client.Declined as error:
             raise Failed(error.text, exits.OF_CODES.get(error.code, exits.FAILURE)) from None
-        if self.as_json:
-            click.echo(msgspec.json.format(result, indent=2).decode())
-        return msgspec.json.decode(result, type=of_type)
+
+    def fetch_if_known(self, op: str, params: object = None) -> bytes | None:
+        """The result, or None of a server that does not know the operation."""
+        try:
+            return self.fetch(op, params)
+        except Failed as error:
+            if error.exit_code == exits.OF_CODES["bad-request"]:
+                return None
+            raise
+
+    def show(self, result: object) -> None:
+        """Print a result that was put together here for programs."""
+        show_json(msgspec.json.encode(result))
 
     def say(self, text: str, *, err: bool = False) -> None:
         """Print what people want to know; with `--json` they were told already."""
         if not self.as_json:
             click.echo(text, err=err)
+
+
+def show_json(result: bytes) -> None:
+    """Print a result for programs, its members as they came."""
+    click.echo(msgspec.json.format(result, indent=2).decode())
 
 
 def not_text(word: str) -> str:
@@ -111,6 +143,7 @@ def remote(command: F) -> F:
         click.option("--data", default=None, help="The server's data directory."),
     ):
         option(call)
+    no_colour_option(call)
     return call  # type: ignore[return-value]
 
 

@@ -7,19 +7,18 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
 from franca import __version__
 from franca.cli.remote import Failed
 from franca.cli.settings import settings_flags
+from franca.control.path import written
 from franca.node import exits
-from franca.node.settings import ConfigError, Settings, check_binds, is_secured, open_binds
-from franca.protocols.registry import PROTOCOLS
-from franca.values import Address, read_address
-
-_WILDCARDS = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+from franca.node.hints import WEB, client_line
+from franca.node.settings import ConfigError, Settings, check_binds, open_binds
+from franca.values import read_address
 
 
 @click.command()
@@ -55,37 +54,51 @@ def serve(settings: Settings) -> None:
 
 
 def banner(settings: Settings, addresses: Sequence[tuple[str, str]]) -> str:
-    """Version, data, each listener as it really is with a line for its clients, a first job."""
-    memory = settings.store == "memory:"
-    kept = "in memory: nothing survives a restart" if memory else "SQLite, synced before answers"
-    width = max([8, *(len(protocol) for protocol, _address in addresses)])
-    lines = [f"Franca {__version__}", f"  {'data':<{width}} {settings.data} ({kept})"]
-    for protocol, address in addresses:
-        lines.append(f"  {protocol:<{width}} {address}")
-        hint = client_line(protocol, read_address(address), settings)
-        if hint:
-            lines.append(f"  {'':<{width}} {hint}")
+    """Version, data, where the dashboard is, each protocol on a line, how to push a first job."""
+    kept = ", in memory: nothing survives a restart" if settings.store == "memory:" else ""
+    lines = [f"Franca {__version__}, data in {written(settings.data)}{kept}", ""]
+    shown = [*_dashboard(settings, addresses), *_protocols(settings, addresses)]
+    width = max((len(name) for name, _text in shown), default=0)
+    lines += [f"  {name.ljust(width)}  {text}".rstrip() for name, text in shown]
     if settings.insecure_bind:
         exposed = ", ".join(f"{protocol} {address}" for protocol, address in open_binds(settings))
         if exposed:
             lines.append(f"  WARNING  open to other machines without a password: {exposed}")
     where = [] if settings.is_default("data") else ["--data", settings.data]
     push = shlex.join([*command(), "push", *where, "default", "hello", "world"])
-    lines.append(f"  push a first job:  {push}")
+    lines += ["", f"  push a first job:  {push}"]
     return "\n".join(lines) + "\n"
 
 
-def client_line(protocol: str, address: Address, settings: Settings) -> str:
-    """A line to copy that points a client at this listener, if it has words for it."""
-    declared = PROTOCOLS.get(protocol)
-    if declared is None or not declared.client_line or address.path:
-        return ""
-    host = _WILDCARDS.get(address.host, address.host)
-    host = f"[{host}]" if ":" in host else host
-    tls = "+tls" if settings.tls.certificate else ""
-    # Never the password itself: a terminal's scroll-back is no place for it.
-    secret = declared.client_secret if is_secured(settings, protocol) else ""
-    return declared.client_line.format(tls=tls, secret=secret, host=host, port=address.port)
+def _dashboard(
+    settings: Settings, addresses: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """Where to look with a browser, or why there is nothing to look at."""
+    taken = [read_address(text) for listener, text in addresses if listener == WEB]
+    if taken:
+        yield "dashboard", client_line(WEB, taken[0], settings) or written(str(taken[0]))
+    elif wanted := settings.listeners.get(WEB, ()):
+        text = ", ".join(map(str, wanted))
+        yield "dashboard", f"none: {text} is taken (--web ADDR listens elsewhere)"
+    elif WEB in settings.listeners:
+        yield "dashboard", "off"
+
+
+def _protocols(
+    settings: Settings, addresses: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """The addresses of each protocol as they really are, and a line for its clients."""
+    of_protocol: dict[str, list[str]] = {}
+    hints: dict[str, str] = {}
+    for listener, text in addresses:
+        if listener == WEB:
+            continue
+        protocol = listener.partition("_")[0]
+        of_protocol.setdefault(protocol, []).append(written(text))
+        if hint := client_line(listener, read_address(text), settings):
+            hints.setdefault(protocol, hint)
+    for protocol, taken in of_protocol.items():
+        yield protocol, f"{', '.join(taken):<24}  {hints.get(protocol, '')}"
 
 
 def command() -> list[str]:

@@ -11,12 +11,11 @@ from functools import partial
 from itertools import islice
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
 
 from franca.control.jobs import NAMES_MAX, Reference, States, by_ids, by_names, held_ids, states_of
 from franca.control.port import BadRequest, NodePort, T
-from franca.control.views import View
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Job, JobId, JobQuery, Millis, State
@@ -24,6 +23,9 @@ from franca.engine.engine import Engine
 
 SKIPPED_MAX = 1_000
 """Jobs that refused and are told one by one; more are only counted."""
+
+
+Fits = Callable[[Job], bool]
 
 
 class Choose(Struct, forbid_unknown_fields=True):
@@ -48,13 +50,12 @@ CANCEL = Action(Broker.cancel, (State.WAITING, State.READY, State.LEASED))
 DELETE = Action(Broker.cancel, (State.WAITING, State.READY, State.DEAD))
 
 
-async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
+async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> Result:
     """Do it to the jobs that are chosen, as far as they are in the right state."""
     if bool(params.states or params.queue or params.type) == bool(params.jobs):
         raise BadRequest("say which jobs: by id or name, or by state, queue or type")
     if params.jobs:
-        references = list(dict.fromkeys(str(reference) for reference in params.jobs))
-        return await ActionRun(node, action, references).on_references()
+        return await act_on_named(action, node, params.jobs)
     wanted = states_of(params.states)
     states = tuple(state for state in action.states if state in wanted or not wanted)
     if not states:
@@ -63,22 +64,51 @@ async def act_on_jobs(action: Action, node: NodePort, params: Choose) -> View:
     return await ActionRun(node, Action(action.verb, states), []).on_filter(params)
 
 
-class ActionRun:
-    """An action on the jobs of one request, and what becomes of them."""
+class Skipped(Struct):
+    """A job to which it was not done, and why."""
 
-    def __init__(self, node: NodePort, action: Action, references: list[str]) -> None:
+    job: str
+    state: str
+    reason: str
+
+
+class Result(Struct):
+    """What became of an action on jobs. `skipped_more` are those skipped that are only counted."""
+
+    count: int
+    missing: list[str]
+    skipped: list[Skipped]
+    skipped_more: int | UnsetType = UNSET
+
+
+async def act_on_named(action: Action, node: NodePort, jobs: Sequence[Reference]) -> Result:
+    """Do it to the jobs of these ids or names, as far as they are in the right state."""
+    references = list(dict.fromkeys(str(reference) for reference in jobs))
+    return await ActionRun(node, action, references).on_references()
+
+
+class ActionRun:
+    """An action on the jobs of one request, and what becomes of them.
+
+    Where `fits` is given, a job must still be one of those that are meant.
+    """
+
+    def __init__(
+        self, node: NodePort, action: Action, references: list[str], fits: Fits | None = None
+    ) -> None:
         self._node = node
         self._broker = node.engine.broker
         self._action = action
+        self._fits = fits
         self._references = dict.fromkeys(references)
         self._count = 0
         self._done_by_id: set[str] = set()
         self._done_by_name: set[str] = set()
         self._refusals = 0
         self._reasons: dict[str, str] = {}
-        self._skipped: list[View] = []
+        self._skipped: list[Skipped] = []
 
-    async def on_references(self) -> View:
+    async def on_references(self) -> Result:
         """Act on the jobs named; what is missing or in another state is told apart."""
         left = list(self._references)
         for search, done in ((by_ids, self._done_by_id), (by_names, self._done_by_name)):
@@ -89,14 +119,28 @@ class ActionRun:
             left = [reference for reference in left if reference not in done]
         states = await self._states_of(left)
         missing = [reference for reference in left if reference not in states]
-        skipped: list[View] = []
+        skipped: list[Skipped] = []
         for job in left:
             if job in states:
                 reason = self._reasons.get(job, f"it is {states[job]}")
-                skipped.append({"job": job, "state": states[job], "reason": reason})
-        return {"count": self._count, "missing": missing, "skipped": skipped}
+                skipped.append(Skipped(job, states[job], reason))
+        return Result(self._count, missing, skipped)
 
-    async def on_filter(self, params: Choose) -> View:
+    async def on_ids(self, ids: Sequence[JobId]) -> tuple[int, int]:
+        """Act on jobs of these ids; how many there were, and how many refused."""
+        jobs = self._broker.jobs
+
+        def act(some: Sequence[JobId], engine: Engine, now: Millis) -> None:
+            self._act([jobs[job_id] for job_id in some if job_id in jobs], now)
+
+        # The store is not told of these.
+        held = [job_id for job_id in ids if job_id in jobs and not jobs[job_id].policy.durable]
+        for some in self._portions(held):
+            await self._node.ask(partial(act, some))
+        await self._act_on_stored(ids)
+        return self._count, self._refusals
+
+    async def on_filter(self, params: Choose) -> Result:
         """Act on all that a filter fits; jobs newer than the request are left."""
         newest = await self._node.ask(lambda engine, now: engine.broker.totals.last_job_id)
         query = JobQuery(
@@ -108,13 +152,12 @@ class ActionRun:
         )
         await self._act_on_found(query, newest)
         more = self._refusals - len(self._skipped)
-        view: View = {"count": self._count, "missing": [], "skipped": self._skipped}
-        return view | {"skipped_more": more} if more else view
+        return Result(self._count, [], self._skipped, more or UNSET)
 
     def _act(self, jobs: Iterable[Job], now: Millis) -> None:
         """Act on those of the jobs that are in the right state."""
         for job in jobs:
-            if job.state not in self._action.states:
+            if job.state not in self._action.states or (self._fits and not self._fits(job)):
                 continue
             try:
                 self._action.verb(self._broker, job, now)
@@ -130,7 +173,7 @@ class ActionRun:
         if self._refusals <= SKIPPED_MAX:
             self._reasons[str(job.id)] = self._reasons[job.name] = refusal.text
             state = job.state.name.lower()
-            self._skipped.append({"job": str(job.id), "state": state, "reason": refusal.text})
+            self._skipped.append(Skipped(str(job.id), state, refusal.text))
 
     async def _act_on_named(self, query: JobQuery) -> None:
         """Act on what a query by ids or names means, in memory or out of it.

@@ -11,10 +11,10 @@ import secrets
 import zlib
 from collections.abc import Iterable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 from msgspec.structs import replace
 
 from franca.control.port import LARGE_BYTES, BadRequest, NodePort, pause_after
@@ -26,7 +26,7 @@ from franca.core.model import Backoff, Job, JobId, JobQuery, Millis, NewJob, Pol
 from franca.engine.engine import Engine
 from franca.protocols.bodies import CHUNK_BYTES, depth_in, outside_strings
 
-ORIGIN = "control"
+ORIGIN: Final = "control"
 LEASE_MS = 1_800_000
 SHOWN_MAX = 100
 """Jobs of one name that are shown whole; the newest are."""
@@ -42,7 +42,16 @@ Names = Annotated[list[str], Meta(max_length=NAMES_MAX)]
 States = Annotated[list[str], Meta(max_length=len(STATES))]
 Reference = str | Annotated[int, Meta(ge=-ID_MAX, le=ID_MAX)]
 Page = Annotated[int, Meta(ge=1, le=1_000)]
+Retries = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+LeaseMs = Annotated[int, Meta(ge=1_000, le=86_400_000)]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
+Via = Literal["control", "rest"]
+"""The ways over which operations submit jobs."""
+
+
+def no_arguments() -> Raw:
+    """The arguments of a job that has none."""
+    return Raw(b"[]")
 
 
 class Push(Struct, forbid_unknown_fields=True):
@@ -50,12 +59,14 @@ class Push(Struct, forbid_unknown_fields=True):
 
     queue: str
     type: str
-    args: Raw = Raw(b"[]")
+    args: Raw = field(default_factory=no_arguments)
     name: str = ""
     at: Moment | None = None
     in_ms: Annotated[int, Meta(ge=0, le=LATEST_MS)] = 0
-    retry: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 25
-    lease_ms: Annotated[int, Meta(ge=1_000, le=86_400_000)] = LEASE_MS
+    retry: Retries = 25
+    lease_ms: LeaseMs = LEASE_MS
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    via: Via = ORIGIN
 
 
 class Find(Struct, forbid_unknown_fields=True):
@@ -81,23 +92,38 @@ class Show(Struct, forbid_unknown_fields=True):
 
 async def push(node: NodePort, params: Push) -> View:
     """Make a job that a worker of any protocol can run; its id and name."""
-    body = await _arguments(params.args, node.engine.limits.nesting_max)
-    _check_sizes(params, body, node.engine.limits)
+    job = await take_in(node, params)
+    return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
+
+
+async def take_in(node: NodePort, params: Push, digest: int | None = None) -> Job:
+    """The new job. A `digest` stands for all that was said of it, else one of its arguments."""
+    new = await new_job_of(params, node.engine.limits)
+    if digest is not None:
+        new.digest = digest
+    return await node.ask(lambda engine, now: submit(engine.broker, params, new, now))
+
+
+async def new_job_of(params: Push, limits: Limits) -> NewJob:
+    """The job that is meant. `BadRequest` if it is none."""
+    body = await arguments(params.args, limits.nesting_max)
+    _check_sizes(params, body, limits)
     policy = Policy(max_failures=params.retry, backoff=Backoff.POWER, lease_ms=params.lease_ms)
     name = params.name or secrets.token_hex(12)
-    new = NewJob(params.queue, params.type, body, policy, name, "json-args", ORIGIN)
+    new = NewJob(params.queue, params.type, body, policy, name, "json-args", params.via)
+    new.priority = params.priority
     new.digest, new.once = zlib.crc32(body), bool(params.name)
     if params.at is not None:
         new.run_at = max(0, _in_time(int(params.at.timestamp() * 1000)))
+    return new
 
-    def submit(broker: Broker, now: Millis) -> View:
-        if params.in_ms:
-            # By the clock that `run_at` is compared with: `now` does not follow it when it is set.
-            new.run_at = _in_time(broker.wall(now) + params.in_ms)
-        job = broker.submit(new, now)
-        return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
 
-    return await node.ask(lambda engine, now: submit(engine.broker, now))
+def submit(broker: Broker, params: Push, new: NewJob, now: Millis) -> Job:
+    """Take in a job that is to run at its time."""
+    if params.in_ms:
+        # By the clock that `run_at` is compared with: `now` does not follow it when it is set.
+        new.run_at = _in_time(broker.wall(now) + params.in_ms)
+    return broker.submit(new, now)
 
 
 def _in_time(run_at: Millis) -> Millis:
@@ -106,7 +132,7 @@ def _in_time(run_at: Millis) -> Millis:
     return run_at
 
 
-async def _arguments(raw: Raw, nesting_max: int) -> bytes:
+async def arguments(raw: Raw, nesting_max: int) -> bytes:
     """The job's body: an array as it was sent, without white space if it is not large."""
     body = bytes(raw)
     try:
@@ -136,13 +162,18 @@ async def _check_nesting(body: bytes, most: int) -> None:
 
 
 def _check_sizes(params: Push, body: bytes, limits: Limits) -> None:
-    for field, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
-        if not text and field != "name":
-            raise BadRequest(f"a job needs a {field}")
-        if len(text.encode()) > limits.name_bytes_max:
-            raise TooMuch(f"the {field} is longer than {limits.name_bytes_max} bytes")
+    for what, text in (("queue", params.queue), ("type", params.type), ("name", params.name)):
+        if not text and what != "name":
+            raise BadRequest(f"a job needs a {what}")
+        check_name(what, text, limits)
     if len(body) > limits.body_bytes_max:
         raise TooMuch(f"the arguments are larger than {limits.body_bytes_max} bytes")
+
+
+def check_name(what: str, text: str, limits: Limits) -> None:
+    """`TooMuch` if a name is too long."""
+    if len(text.encode()) > limits.name_bytes_max:
+        raise TooMuch(f"the {what} is longer than {limits.name_bytes_max} bytes")
 
 
 # -- find and show ----------------------------------------------------------------------------
@@ -167,29 +198,28 @@ async def find(node: NodePort, params: Find) -> View:
 
 async def show(node: NodePort, params: Show) -> View:
     """Everything about one job, or about all that bear one name, newest first."""
-    found = await _look_up(node, str(params.job))
+    found = await look_up(node, str(params.job))
     if not found:
         raise NotFound(f"there is no job {params.job}")
-    return {"jobs": found}
-
-
-async def _look_up(node: NodePort, reference: str) -> list[View]:
     loop = asyncio.get_running_loop()
-    by_name = JobQuery(names=(reference,), limit=SHOWN_MAX, newest_first=True)
+    return {"jobs": [await loop.run_in_executor(None, whole, job) for job in found]}
+
+
+async def look_up(node: NodePort, reference: str, limit: int = SHOWN_MAX) -> list[Job]:
+    """A job by its id, or all that bear a name, the newest first. They are only to be read."""
+    by_name = JobQuery(names=(reference,), limit=limit, newest_first=True)
     for query in (by_ids([reference]), by_name):
         if query is None:
             continue
-        found: dict[JobId, View] = {}
-        for job in await node.find(query):
-            found[job.id] = await loop.run_in_executor(None, whole, job)
+        found = {job.id: job for job in await node.find(query)}
         # Memory knows what the store is not told: progress, and jobs that are not durable.
         for job in await node.ask(partial(_copied_from_memory, query)):
-            view = await loop.run_in_executor(None, whole, job)
-            if job.away:
-                del view["body"]  # only the store has it
-            found[job.id] = found.get(job.id, {}) | view
+            stored = found.get(job.id)
+            if job.away and stored is not None:
+                job.body, job.away = stored.body, stored.away  # only the store has it
+            found[job.id] = job
         if found:
-            return [found[job_id] for job_id in sorted(found, reverse=True)]
+            return [found[job_id] for job_id in sorted(found, reverse=True)[:limit]]
     return []
 
 

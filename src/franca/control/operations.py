@@ -1,4 +1,4 @@
-"""Every operation there is, by name. The control socket carries them, and REST will.
+"""Every operation there is, by name. The control socket carries them, and REST.
 
 An operation is a typed function over the server's port. Its parameters come as JSON and are
 checked before anything is done; its result is plain values. A refusal has changed nothing.
@@ -8,22 +8,44 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import heapq
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
-from franca.control import jobs
-from franca.control.job_actions import CANCEL, DELETE, KILL, RETRY, Choose, act_on_jobs
-from franca.control.jobs import Names
+from franca.control import (
+    audit,
+    bulk,
+    importing,
+    job_search,
+    jobs,
+    overview,
+    portable,
+    queues,
+    schedules,
+    shapes,
+    submit,
+    tallies,
+    work,
+    workers,
+)  # fmt: skip
+from franca.control.caller import ADMIN, OPERATOR, OWNER, VIEWER, Caller, Role
+from franca.control.job_actions import (
+    CANCEL,
+    DELETE,
+    KILL,
+    RETRY,
+    Action,
+    Choose,
+    Result,
+    act_on_jobs,
+)
 from franca.control.port import BadRequest, NodePort, pause_after
-from franca.control.views import View, queue_view, worker_view
+from franca.control.views import View
 from franca.core.broker import Broker
-from franca.core.errors import NotFound, Refused, TooMuch
+from franca.core.errors import Refused, TooMuch
 from franca.core.model import Millis
 from franca.engine.engine import Engine
 
@@ -36,11 +58,6 @@ PARAMS_COMMAS_MAX = 100_000
 document that takes long to be read before it can be found too long."""
 ERROR_CHARS = 2_000
 """Of what is said about a wrong request, which may quote it."""
-ACTED_QUEUES = 200
-LISTED_QUEUES = 1_000
-"""Queues that are acted on, or looked at, in one turn."""
-ACTED_WORKERS = 200
-"""Workers that are asked in one turn."""
 
 
 class Nothing(Struct, forbid_unknown_fields=True):
@@ -51,19 +68,6 @@ class Backup(Struct, forbid_unknown_fields=True):
     """Where to write the copy: an absolute path where nothing is yet."""
 
     path: str
-
-
-class Queues(Struct, forbid_unknown_fields=True):
-    """Which queues, by name."""
-
-    queues: Names
-
-
-class Workers(Struct, forbid_unknown_fields=True):
-    """Which workers: by name, or every one."""
-
-    workers: Names = []
-    all: bool = False
 
 
 # -- the server -------------------------------------------------------------------------------
@@ -87,134 +91,198 @@ async def server_backup(node: NodePort, params: Backup) -> View:
     return await node.backup(params.path)
 
 
-# -- queues -----------------------------------------------------------------------------------
-
-
-async def queues_list(node: NodePort, params: Nothing) -> View:
-    """Every queue with its counts, by name."""
-    names = await node.ask(
-        lambda engine, now: [queue.name for queue in engine.broker.queues.values() if queue.listed]
-    )
-    sorted_parts: list[list[str]] = []
-    for start in range(0, len(names), LISTED_QUEUES):
-        sorted_parts.append(sorted(names[start : start + LISTED_QUEUES]))
-        await asyncio.sleep(0)
-    in_order = heapq.merge(*sorted_parts)
-    pieces: list[bytes] = []
-    while part := list(islice(in_order, LISTED_QUEUES)):
-        pieces.append(await node.ask(partial(_queue_views, part)))
-    return {"queues": Raw(b"[" + b",".join(filter(None, pieces)) + b"]")}
-
-
-def _queue_views(names: Sequence[str], engine: Engine, now: Millis) -> bytes:
-    """Those of the queues that are still there, as JSON without the brackets of a list."""
-    found = [engine.broker.queues.get(name) for name in names]
-    views = [queue_view(queue, now) for queue in found if queue is not None and queue.listed]
-    return msgspec.json.encode(views)[1:-1]
-
-
-async def on_queues(
-    act: Callable[[Broker, Sequence[str], Millis], int | None], node: NodePort, params: Queues
-) -> View:
-    """Act on all of the queues, some in each turn, or on none if one of them does not exist.
-
-    `jobs` are those that ended by it.
-    """
-
-    def check(engine: Engine, now: Millis) -> None:
-        for name in params.queues:
-            queue = engine.broker.queues.get(name)
-            if queue is None or not queue.listed:
-                raise NotFound(f"there is no queue {name}")
-
-    def act_on(some: Sequence[str], engine: Engine, now: Millis) -> int:
-        return act(engine.broker, some, now) or 0
-
-    await node.ask(check)
-    names = list(dict.fromkeys(params.queues))
-    jobs_ended = 0
-    for start in range(0, len(names), ACTED_QUEUES):
-        jobs_ended += await node.ask(partial(act_on, names[start : start + ACTED_QUEUES]))
-    return {"queues": params.queues, "jobs": jobs_ended}
-
-
-# -- workers ----------------------------------------------------------------------------------
-
-
-async def workers_list(node: NodePort, params: Nothing) -> View:
-    """Every worker that any protocol knows of."""
-    return {"workers": await node.ask(lambda engine, now: _workers(engine))}
-
-
-def _workers(engine: Engine) -> list[View]:
-    services = engine.services.values()
-    return [worker_view(worker) for service in services for worker in service.workers()]
-
-
-async def ask_workers(what: str, node: NodePort, params: Workers) -> View:
-    """Ask workers to take no more jobs (`quiet`), or to finish what they run and leave (`stop`)."""
-    if bool(params.workers) == params.all:
-        raise BadRequest("say which workers: by name, or all")
-    names: Sequence[str] = params.workers
-    if params.all:
-        names = await node.ask(lambda engine, now: [str(v["name"]) for v in _workers(engine)])
-    missing: list[str] = []
-    for start in range(0, len(names), ACTED_WORKERS):
-        missing += await node.ask(partial(_ask_some, names[start : start + ACTED_WORKERS], what))
-    return {"count": len(names) - len(missing), "missing": missing}
-
-
-def _ask_some(names: Sequence[str], what: str, engine: Engine, now: Millis) -> list[str]:
-    """Ask these workers; which of them nobody knows."""
-    services = list(engine.services.values())
-    # Asked of each until one knows it: names are unique within a protocol only.
-    return [name for name in names if not any(one.ask_worker(name, what) for one in services)]
-
-
 # -- the table --------------------------------------------------------------------------------
 
 
 Wait = Callable[[], Awaitable[None]]
+Run = Callable[..., Awaitable[object]]
+AnyView = dict[str, Any]
+"""A result whose members scripts have long known."""
 
 
 class Operation(Struct, frozen=True):
-    """What is called, and the type of its parameters."""
+    """What is called, the types of its parameters and of its result, and who may call it.
 
-    run: Callable[[NodePort, Any], Awaitable[View]]
+    `summary` says in a few words what it is for.
+    """
+
+    run: Run
     params: type[Struct]
+    result: Any
+    role: Role
+    summary: str
     large: bool = False
     """Whether its result may be large, so that one is to be made at a time."""
     carries: bool = False
     """Whether its parameters carry something of any size, which is not read."""
+    often: bool = False
+    """Whether it changes no more than a job, again and again, so that it is not recorded."""
+    asks_who: bool = False
+    """Whether it is also told who asks."""
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the record of what operators did has it."""
+        return self.role != VIEWER and not self.often
+
+
+def _of_role(role: Role) -> Callable[..., Operation]:
+    """A way to write down operations of one role."""
+
+    def make(
+        run: Run, params: type[Struct], result: Any, summary: str,
+        *, large: bool = False, carries: bool = False, often: bool = False, asks_who: bool = False,
+    ) -> Operation:  # fmt: skip
+        return Operation(run, params, result, role, summary, large, carries, often, asks_who)
+
+    return make
+
+
+_view, _change, _admin = _of_role(VIEWER), _of_role(OPERATOR), _of_role(ADMIN)
+
+
+def _on_jobs(action: Action, summary: str) -> Operation:
+    return Operation(partial(act_on_jobs, action), Choose, Result, OPERATOR, summary)
+
+
+def _on_queues(act: queues.ActOnQueues, summary: str) -> Operation:
+    run = partial(queues.on_queues, act)
+    return Operation(run, queues.Queues, queues.Changed, OPERATOR, summary)
+
+
+def _on_workers(what: str, summary: str) -> Operation:
+    run = partial(workers.ask_workers, what)
+    return Operation(run, workers.Workers, workers.Asked, OPERATOR, summary)
+
+
+def _turn(act: Callable[[Engine, str, Millis], None], summary: str) -> Operation:
+    run = partial(schedules.turn, act)
+    return Operation(run, schedules.Which, shapes.Schedule, OPERATOR, summary)
 
 
 OPERATIONS: dict[str, Operation] = {
-    "server.status": Operation(server_status, Nothing),
-    "server.stop": Operation(server_stop, Nothing),
-    "server.backup": Operation(server_backup, Backup),
-    "jobs.push": Operation(jobs.push, jobs.Push, carries=True),
-    "jobs.find": Operation(jobs.find, jobs.Find, large=True),
-    "jobs.show": Operation(jobs.show, jobs.Show, large=True),
-    "jobs.retry": Operation(partial(act_on_jobs, RETRY), Choose),
-    "jobs.kill": Operation(partial(act_on_jobs, KILL), Choose),
-    "jobs.cancel": Operation(partial(act_on_jobs, CANCEL), Choose),
-    "jobs.delete": Operation(partial(act_on_jobs, DELETE), Choose),
-    "queues.list": Operation(queues_list, Nothing, large=True),
-    "queues.pause": Operation(partial(on_queues, Broker.pause_queues), Queues),
-    "queues.resume": Operation(partial(on_queues, Broker.resume_queues), Queues),
-    "queues.purge": Operation(partial(on_queues, Broker.purge_queues), Queues),
-    "workers.list": Operation(workers_list, Nothing, large=True),
-    "workers.quiet": Operation(partial(ask_workers, "quiet"), Workers),
-    "workers.stop": Operation(partial(ask_workers, "stop"), Workers),
-}
+    "overview": _view(
+        overview.overview, overview.In, shapes.Overview, "How it goes, on one page", asks_who=True
+    ),
+    "counts": _view(overview.counts, Nothing, shapes.Counts, "How many jobs are in each state"),
+    "known": _view(overview.known, Nothing, shapes.KnownValues, "Values that a filter may have"),
+    "health": _view(
+        overview.health, Nothing, shapes.Health, "How the server itself is", asks_who=True
+    ),
+    "history": _view(overview.history, Nothing, shapes.History, "What is remembered of ended jobs"),
+    "server.status": _view(server_status, Nothing, AnyView, "What the server says of itself"),
+    "server.stop": _admin(server_stop, Nothing, AnyView, "Begin a graceful stop"),
+    "server.backup": _admin(server_backup, Backup, AnyView, "Copy the store into a new file"),
+    "store.export": _admin(
+        portable.export, portable.Export, portable.Exported, "Live jobs, a portion at a time",
+        large=True,
+    ),
+    "store.import": _admin(
+        importing.import_, importing.Import, importing.Imported, "Make exported jobs anew",
+        carries=True,
+    ),
+    "jobs.push": _change(
+        jobs.push, jobs.Push, AnyView, "Submit a job", carries=True, often=True
+    ),
+    "jobs.submit": _change(
+        submit.submit_many, submit.SubmitMany, shapes.SubmittedMany, "Submit many jobs",
+        carries=True, often=True,
+    ),
+    "jobs.find": _view(jobs.find, jobs.Find, AnyView, "Jobs in order of their ids", large=True),
+    "jobs.search": _view(
+        job_search.search_jobs, job_search.SearchJobs, shapes.JobPage, "A page of jobs that fit",
+        large=True, asks_who=True,
+    ),
+    "jobs.show": _view(jobs.show, jobs.Show, AnyView, "All jobs of an id or a name", large=True),
+    "jobs.get": _view(
+        job_search.get_job, job_search.GetJob, shapes.Job, "Everything about one job", large=True
+    ),
+    "jobs.retry": _on_jobs(RETRY, "Make waiting or dead jobs ready now"),
+    "jobs.kill": _on_jobs(KILL, "Give live jobs up, into the dead set"),
+    "jobs.cancel": _on_jobs(CANCEL, "End live jobs without a run"),
+    "jobs.delete": _on_jobs(DELETE, "Remove waiting, ready or dead jobs"),
+    "jobs.act": _change(bulk.act, bulk.Act, shapes.Acted, "Act on jobs, or on all that fit"),
+    "operations.list": _view(
+        bulk.list_all, Nothing, shapes.OperationList, "Actions in the background"
+    ),
+    "operations.show": _view(
+        bulk.show, bulk.Which, shapes.Operation, "How far an action in the background is"
+    ),
+    "operations.stop": _change(
+        bulk.stop, bulk.Which, shapes.Operation, "End an action in the background"
+    ),
+    "queues.list": _view(
+        queues.list_queues, queues.ListQueues, shapes.QueueList, "Every queue", large=True
+    ),
+    "queues.show": _view(
+        queues.show_queue, queues.ShowQueue, shapes.Queue, "One queue and what happened in it"
+    ),
+    "queues.pause": _change(
+        queues.pause, queues.Pause, queues.Changed, "Give out no jobs of queues"
+    ),
+    "queues.resume": _on_queues(queues.resume, "Give out jobs of queues again"),
+    "queues.purge": _on_queues(Broker.purge_queues, "Remove every ready job of queues"),
+    "types.list": _view(
+        tallies.list_types, tallies.ListTypes, shapes.TypeList, "What ended, by type", large=True
+    ),
+    "workers.list": _view(workers.list_workers, Nothing, AnyView, "Every worker", large=True),
+    "workers.find": _view(
+        workers.find_workers, Nothing, shapes.WorkerList, "Every worker and what it runs",
+        large=True,
+    ),
+    "workers.quiet": _on_workers("quiet", "Ask workers to take no more jobs"),
+    "workers.stop": _on_workers("stop", "Ask workers to finish what they run and leave"),
+    "schedules.list": _view(
+        schedules.list_all, Nothing, shapes.ScheduleList, "Every schedule", large=True
+    ),
+    "schedules.show": _view(
+        schedules.show, schedules.Which, shapes.Schedule, "One schedule and its next moments"
+    ),
+    "schedules.create": _change(
+        schedules.create, schedules.Create, shapes.Schedule, "Make jobs by a rule", carries=True
+    ),
+    "schedules.edit": _change(
+        schedules.edit, schedules.Edit, shapes.Schedule, "Change a schedule", carries=True
+    ),
+    "schedules.run": _change(
+        schedules.run, schedules.Which, shapes.Submitted, "Submit a schedule's job now"
+    ),
+    "schedules.pause": _turn(schedules.pause, "Let a schedule submit no more jobs"),
+    "schedules.resume": _turn(schedules.resume, "Let a schedule submit jobs again"),
+    "schedules.delete": _change(
+        schedules.delete, schedules.Which, AnyView, "Forget a schedule; its jobs stay"
+    ),
+    "errors.list": _view(
+        overview.errors, Nothing, shapes.ErrorList, "Dead and retrying jobs by their error",
+        large=True,
+    ),
+    "work.lease": _change(work.lease, work.Lease, work.Leased, "Take a job to run", often=True),
+    "work.ack": _change(
+        work.ack, work.Ack, work.Settled, "Say that a job is done", carries=True, often=True
+    ),
+    "work.fail": _change(work.fail, work.Fail, work.Settled, "Say that a run failed", often=True),
+    "work.heartbeat": _change(
+        work.heartbeat, work.Heartbeat, work.Settled, "Hold a job for longer", often=True
+    ),
+    "work.progress": _change(
+        work.progress, work.Report, work.Settled, "Say how far a run has come", often=True
+    ),
+    "audit.list": _admin(
+        audit.list_entries, audit.Audit, audit.AuditPage, "What operators did last", often=True
+    ),
+}  # fmt: skip
 
 
 async def perform(
-    node: NodePort, name: str, params: Raw = NO_PARAMS, wait_turn: Wait | None = None
-) -> View:
+    node: NodePort,
+    name: str,
+    params: Raw = NO_PARAMS,
+    wait_turn: Wait | None = None,
+    caller: Caller = OWNER,
+) -> object:
     """Carry out one operation. `Refused`, `BadRequest` included, if it is not to be done.
 
-    `wait_turn` is awaited before one that is large.
+    `wait_turn` is awaited before one that is large. What changes something is recorded.
     """
     operation = OPERATIONS.get(name)
     if operation is None:
@@ -233,7 +301,11 @@ async def perform(
     await pause_after(size)
     if operation.large and wait_turn is not None:
         await wait_turn()
-    return await operation.run(node, typed)
+    run = partial(operation.run, caller) if operation.asks_who else operation.run
+    if not operation.is_recorded:
+        return await run(node, typed)
+    with node.audit.recording(caller, name, params):
+        return await run(node, typed)
 
 
 class Request(Struct, forbid_unknown_fields=True):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from franca.control.measured import Measured
 from franca.core.errors import Refused
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.engine import Engine
+
+if TYPE_CHECKING:
+    from franca.control.audit import AuditLog
+    from franca.control.observer import Observer
 
 T = TypeVar("T")
 
@@ -23,10 +29,21 @@ class BadRequest(Refused):
     code = "bad-request"
 
 
+class NotCopied(Refused):
+    """No copy of the store was made: its place is taken, or cannot be written."""
+
+    code = "not-copied"
+
+
 class NodePort(Protocol):
     """A running server, as operations see it."""
 
     engine: Engine
+    audit: AuditLog
+    observer: Observer
+
+    def clock_ms(self) -> Millis:
+        """The time now: what spans are measured with."""
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         """Run `act` between two turns; its result comes when what it changed is durable."""
@@ -37,11 +54,26 @@ class NodePort(Protocol):
     async def find(self, query: JobQuery) -> list[Job]:
         """Search what is committed, ended jobs included. What is found is only to be read."""
 
+    async def search(self, search: Search) -> Found:
+        """Look through what is committed, ended jobs included. What is found is only to be read."""
+
+    async def past(self) -> Past:
+        """How much is remembered of ended jobs."""
+
+    async def rates(self, query: RatesQuery) -> Rates:
+        """How many jobs ended in each step of some time, and how long they waited and ran."""
+
+    def note(self, at: Millis, queues: Tallies) -> None:
+        """Have the store remember, with its rates, what came into queues and what is ready."""
+
     async def backup(self, path: str) -> dict[str, object]:
         """Write a whole and consistent copy of the store into a new file."""
 
     def status(self) -> dict[str, object]:
-        """How the server is: version, pid, uptime, store, listeners, load."""
+        """How the server is: version, host, pid, uptime, store, listeners, load."""
+
+    def measured(self) -> Measured:
+        """What the server measures of its process, its disk and its commits."""
 
     def request_stop(self) -> None:
         """Begin a graceful stop."""

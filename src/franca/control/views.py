@@ -17,6 +17,8 @@ from franca.protocols.service import WorkerView
 
 View = dict[str, object]
 _QUEUE_COUNTS = ("paused", "ready", "leased", "scheduled", "retrying", "dead")
+_WORKER_MOMENTS = ("started_at", "seen_at", "fetched_at")
+_LEAVING = {"faktory": "terminate", "eventmq": "leaving"}
 STATES = {state.name.lower(): state for state in State}
 
 
@@ -66,7 +68,7 @@ def whole(job: Job) -> View:
         "failed_at": moment(job.failed_at),
         "media": job.media,
         "body": content(job.body),
-        "progress": content(job.progress),
+        "progress": content(job.progress.said) if job.progress else None,
         "result": content(job.result),
         "story": [_attempt(attempt) for attempt in job.attempt_log or ()],
     }
@@ -109,6 +111,9 @@ def queue_view(queue: Queue, now: Millis) -> View:
 
 
 def worker_view(worker: WorkerView) -> View:
-    """A worker, whatever its protocol."""
-    moments = {name: moment(getattr(worker, name)) for name in ("started_at", "seen_at")}
-    return asdict(worker) | moments
+    """A worker, whatever its protocol. Its state is in the words of earlier versions."""
+    moments = {name: moment(getattr(worker, name)) for name in _WORKER_MOMENTS}
+    runs = [asdict(run) | {"started_at": moment(run.started_at)} for run in worker.running]
+    leaving = _LEAVING.get(worker.protocol, "quiet")
+    state = {"stopping": leaving, "quiet": "quiet"}.get(worker.state, "running")
+    return asdict(worker) | moments | {"state": state, "running": runs}

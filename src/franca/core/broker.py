@@ -22,11 +22,23 @@ from franca.core import model
 from franca.core.changelog import DEAD, LEASED
 from franca.core.changes import Changes, Totals
 from franca.core.errors import NotFound, NotHeld, NotUnique, StoreFull, TooMuch
+from franca.core.events import Progressed
 from franca.core.index import READY
 from franca.core.lifecycle import DONE
-from franca.core.limits import Limits
-from franca.core.model import NEVER, Demand, Failure, Job, JobId, Millis, NewJob, Session, new_job
+from franca.core.limits import TIME_MAX, Limits
+from franca.core.model import (
+    NEVER,
+    Demand,
+    Failure,
+    Job,
+    JobId,
+    Millis,
+    NewJob,
+    Progress,
+    Session,
+)
 from franca.core.parts import Parts
+from franca.core.progress import storable
 from franca.core.reasons import NO_FAILURE, REPLACED
 from franca.core.restore import restore
 from franca.core.stubs import Stub, unseen
@@ -34,8 +46,6 @@ from franca.core.upkeep import Upkeep
 from franca.core.volatile import TOO_MANY_WAITED_FOR
 from franca.core.wants import Snapshot, SupplyReady
 
-TIME_MAX: Millis = 1 << 53
-"""No moment is later than this: so much is a whole number everywhere, in JSON too."""
 LARGE_SUBMIT_BYTES = 256 * 1024
 """Before a larger job is taken it is asked whether the disk has room for it."""
 
@@ -102,6 +112,7 @@ class Broker(Parts):
             self.watches.add(job.id, watcher)
         if queue is None or not queue.listed:
             queue = self.queue(new.queue)
+        queue.pushed += 1
         if running is not None:
             self.lifecycle.put_behind(job, running)
         elif new.run_at or new.start_by:
@@ -155,12 +166,19 @@ class Broker(Parts):
 
     # -- demands and runs -------------------------------------------------------------------
 
-    def report(self, job: Job, holder: str, kind: str, data: bytes, *, keep: bool = True) -> None:
-        """Pass the holder's word on to all who watch; the last one to `keep` stays with the job."""
+    def report(self, job: Job, holder: str, kind: str, data: bytes) -> None:
+        """Pass the holder's word on to all who watch."""
         self.leases.check(job, holder)
-        if keep:
-            job.progress = data
-        self.watches.tell_progress(job, kind, data)
+        self.watches.tell_report(Progressed(job, kind, data))
+
+    def report_progress(self, job: Job, holder: str, progress: Progress, now: Millis) -> None:
+        """The holder says how far it is: all who watch hear it, and it stays with the run.
+
+        In memory: the store has it only if something else of the job changes.
+        """
+        self.leases.check(job, holder)
+        job.reported = progress = storable(progress, now, self.limits)
+        self.watches.tell_report(Progressed(job, "", progress.said, progress))
 
     def lease(self, job: Job, session: Session, now: Millis, lease_ms: int = 0) -> None:
         """Let a session hold this very job, which is ready, waits for its time, or is dead.
@@ -262,9 +280,31 @@ class Broker(Parts):
             part.clear()
         self.purges.flush(now)
 
+    # -- rules ----------------------------------------------------------------------------
+
     def put_schedule(self, schedule: model.Schedule, now: Millis, *, fire_now: bool) -> None:
-        """Make jobs by this rule from now on, in place of one with the same id."""
+        """Make jobs by this rule from now on, in place of one with the same id.
+
+        It is paused if that one was, and has its last run until it has one of its own.
+        """
         self.schedules.begin(schedule, self.wall(now), fire_now=fire_now)
+
+    def resume_schedule(self, schedule_id: str, now: Millis) -> None:
+        """Let a paused rule fire again, from its next moment on. `NotFound` if there is none."""
+        self.schedules.resume(schedule_id, self.wall(now))
+
+    def run_schedule(self, schedule_id: str, now: Millis) -> Job:
+        """Let a rule make its job now, paused or not, and go on as if it had not.
+
+        May be refused as a submit; `NotFound` if there is none.
+        """
+        return self.fire(self.schedules.existing(schedule_id), now)
+
+    def fire(self, schedule: model.Schedule, now: Millis) -> Job:
+        """Make the job of a rule, which is its last one from now on."""
+        job = self.submit(schedule.job, now)
+        self.schedules.note_fired(schedule, job.id, now)
+        return job
 
     # -- the store ------------------------------------------------------------------------
 
@@ -293,3 +333,29 @@ class Broker(Parts):
 def _job_of(said_before: Job | Stub, new: NewJob, now: Millis) -> Job:
     """The job that a submit repeats, made up of the submit if only the store has it."""
     return new_job(new, said_before.id, now) if isinstance(said_before, Stub) else said_before
+
+
+def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
+    """A job as it was submitted."""
+    job = Job(
+        job_id,
+        new.queue,
+        new.kind,
+        new.name,
+        new.key,
+        new.body,
+        new.media,
+        new.origin,
+        new.policy,
+        new.priority,
+        new.created_at or now,
+        new.extra,
+        run_at=new.run_at,
+        start_by=new.start_by,
+        digest=new.digest,
+    )
+    if new.failures:
+        job.failures = new.failures
+    # As `weights.bare_weight`, without a call: every job comes here.
+    job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
+    return job

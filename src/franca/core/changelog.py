@@ -6,7 +6,7 @@ says. A job that changed many times since the last drain is written once, as it 
 
 from __future__ import annotations
 
-from franca.core.changes import Changes, QueueSetting, Totals
+from franca.core.changes import Changes, QueueSetting, RunNote, Totals
 from franca.core.limits import Limits
 from franca.core.model import Job, JobId, Schedule, Shelf, State
 
@@ -37,6 +37,8 @@ class Changelog:
         self.dirty.clear()  # not a new one: other parts write into it
         self.ended: list[Job] = []
         self.gone: list[Job] = []
+        self.failed: list[RunNote] = []
+        self.died: list[RunNote] = []
         self.emptied: list[str] = []
         self.spared: list[JobId] = []
         self.flushed = False
@@ -90,6 +92,8 @@ class Changelog:
                 changes.gone_from_backlog.append(job)
         if self.settings or self.schedules:
             self._drain_rules(changes)
+        if self.failed or self.died:
+            changes.failed, changes.died = self.failed, self.died
         self._begin_anew()
         return changes
 

@@ -35,11 +35,16 @@ class QueueSetting(Struct, gc=False):
     until: Millis = NEVER
 
 
+RunNote = tuple[str, str, Millis]
+"""Something that happened to a job of a queue and a kind, at a moment."""
+
+
 class Changes(Struct, gc=False):
     """One group. `added`, `updated` and `moved` go to the shelf that each job names.
 
     Of the queues in `emptied_backlogs` every READY job on the BACKLOG shelf goes, but for those in
     `spared`: what becomes of these is said one by one.
+    Runs that failed, and jobs that came into the dead set, are only counted: `failed` and `died`.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -56,3 +61,5 @@ class Changes(Struct, gc=False):
     queues_gone: list[str] = field(default_factory=list)
     schedules_saved: list[Schedule] = field(default_factory=list)
     schedules_gone: list[str] = field(default_factory=list)
+    failed: list[RunNote] = field(default_factory=list)
+    died: list[RunNote] = field(default_factory=list)

@@ -118,11 +118,13 @@ class Dispatch(Part):
                 if woken_by is not None:
                     self.wake(woken_by)
                 return Woken(demand)
-            if self._leases.is_full():
+            leases = self._leases
+            # As `is_full`, without a call: every job comes here.
+            if leases.count >= leases.jobs_max or leases.bytes >= leases.bytes_max:
                 self._unmatched[queue.name] = None
             elif queue.size:
                 job = queue.pop()
-                self._leases.grant(job, demand, queue, now)
+                leases.grant(job, demand, queue, now)
                 if woken_by is not None:
                     self.wake(woken_by)
                 return Granted(job, demand)

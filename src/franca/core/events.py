@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from franca.core.model import Demand, Failure, Job, State
+from franca.core.model import Demand, Failure, Job, Progress, State
 
 
 class Granted(Struct, gc=False):
@@ -31,11 +31,15 @@ class Woken(Struct, gc=False):
 
 
 class Progressed(Struct, gc=False):
-    """The holder of a watched job reported; `kind` is the holder's word for what it is."""
+    """The holder of a watched job reported; `kind` is the holder's word for what it is.
+
+    Where it says how far it is, that is its `progress`, and `data` what it `said` if it is known.
+    """
 
     job: Job
     kind: str
     data: bytes
+    progress: Progress | None = None
 
 
 class Finished(Struct, gc=False):

@@ -19,11 +19,12 @@ class LargeBodies:
         self._limits = limits
         self._dirty = dirty
         self._waiting = waiting
-        self.clear()
+        self.jobs: dict[JobId, Job] = {}
+        self.bytes = 0
 
     def clear(self) -> None:
         """Forget everything."""
-        self.jobs: dict[JobId, Job] = {}
+        self.jobs.clear()  # not a new one: other parts look into it
         self.bytes = 0
 
     def add(self, job: Job) -> None:

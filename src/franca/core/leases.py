@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from franca.core.backlog import Backlog
 from franca.core.changelog import LEASED
 from franca.core.errors import NotHeld
-from franca.core.model import NEVER, Demand, Job, Millis, OnHangUp, Session
+from franca.core.limits import TIME_MAX
+from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Session
 from franca.core.queues import Queue
 from franca.core.shared import Part, Shared
 from franca.core.timers import Buckets
 
 KEEP = OnHangUp.KEEP
 LEASE_TICK_MS = 50
+LOOKED_AT = 20_000
+"""Leases that are looked at for the sake of those who want to see them: some milliseconds."""
 
 
 class Leases(Part):
     """All leases: how many, what their jobs take in memory, and when they end.
 
+    There may be `jobs_max` of them, which take `bytes_max`.
     `bytes` counts jobs that wait behind a run too. `holders` are the open sessions whose leases end
     with them, by name. `new` are leases that are not on the clock yet: most end before they are.
     """
 
     def __init__(self, shared: Shared, backlog: Backlog) -> None:
         super().__init__(shared)
-        self._jobs_max = shared.limits.leased_jobs
-        self._bytes_max = shared.limits.leased_bytes
+        self.jobs_max = shared.limits.leased_jobs
+        self.bytes_max = shared.limits.leased_bytes
         self.holders: dict[str, Session] = {}
         self.ends: Buckets[Job] = Buckets(LEASE_TICK_MS)
         self._same_names = shared.index.same_names
         self._begins = shared.watches.begins
+        self._large_body_bytes = shared.limits.large_body_bytes
         self._backlog = backlog
         self.clear()
 
@@ -42,7 +49,7 @@ class Leases(Part):
 
     def is_full(self) -> bool:
         """Whether as many jobs run as may, or as memory has room for."""
-        return self.count >= self._jobs_max or self.bytes >= self._bytes_max
+        return self.count >= self.jobs_max or self.bytes >= self.bytes_max
 
     def grant(self, job: Job, demand: Demand, queue: Queue, now: Millis) -> None:
         """Let a session hold a job that has been taken out of where it was.
@@ -52,6 +59,7 @@ class Leases(Part):
         session = demand.session
         job.state = LEASED
         job.holder = session.holder
+        job.by = session.by
         job.started_at = now
         job.attempts += 1
         policy = job.policy
@@ -62,7 +70,7 @@ class Leases(Part):
         if lease_ms or not bound:
             job.until = now + (lease_ms or self._limits.lease_ms)
             self.new.append(job)
-        else:
+        elif job.until:  # to set a field takes longer than to look
             job.until = NEVER
         if bound:
             session.leases[job.id] = job
@@ -73,7 +81,7 @@ class Leases(Part):
             self._index.hold(job)
         size = len(job.body)
         weight = job.weight
-        if size > self._limits.large_body_bytes:
+        if size > self._large_body_bytes:
             self._backlog.large.add(job)
             weight -= size
         if policy.durable:  # as `Changelog.touch`, without a call: every job comes here
@@ -98,13 +106,17 @@ class Leases(Part):
             job.until = min(job.until, now + max(job.until - job.started_at, 0))
             self.new.append(job)
 
-    def end(self, job: Job) -> None:
-        """Nobody holds a job any more; what becomes of it, and of its locks, is the caller's."""
-        self._by_name[job.queue].leased -= 1
+    def end(self, job: Job) -> Queue:
+        """Nobody holds a job any more; what becomes of it, and of its locks, is the caller's.
+
+        Returns its queue.
+        """
+        queue = self._by_name[job.queue]
+        queue.leased -= 1
         self.count -= 1
         if job.policy.durable:  # as `weight`, without a call: every job comes here
             size = len(job.body)
-            self.bytes -= job.weight - size if size > self._limits.large_body_bytes else job.weight
+            self.bytes -= job.weight - size if size > self._large_body_bytes else job.weight
         if self._same_names:
             self._index.end_run(job)
         if job.timed:
@@ -115,12 +127,13 @@ class Leases(Part):
             session = self.holders.get(job.holder)
             if session is not None:
                 session.leases.pop(job.id, None)
+        return queue
 
     def weight(self, job: Job) -> int:
         """What a running job counts for; large bodies and jobs of memory alone count elsewhere."""
         if not job.policy.durable:
             return 0
-        is_large = len(job.body) > self._limits.large_body_bytes
+        is_large = len(job.body) > self._large_body_bytes
         return job.weight - len(job.body) if is_large else job.weight
 
     def check(self, job: Job, holder: str) -> None:
@@ -128,15 +141,31 @@ class Leases(Part):
         if job.state is not LEASED or job.holder != holder:
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
 
-    def extend(self, job: Job, holder: str, until: Millis) -> None:
-        """Let a lease end later; it never ends earlier by this."""
+    def extend(self, job: Job, holder: str, until: Millis) -> Millis:
+        """Let a lease end later; returns when it ends. `NotHeld` if it is another's, or over.
+
+        It never ends earlier by this, and one without an end has none afterwards.
+        """
         self.check(job, holder)
+        until = min(until, TIME_MAX)
         if job.until and until > job.until:
             if job.timed:
                 self.ends.discard(job, job.until // LEASE_TICK_MS)
                 self.ends.add(job, until)
             job.until = until
             self._changelog.touch(job)
+        return job.until
+
+    def by_holder(self, most: int = LOOKED_AT) -> dict[str, dict[JobId, Job]]:
+        """Running jobs by their holders, as far as their leases end by time.
+
+        Those of other leases are in the `leases` of their sessions. Up to `most` are looked at.
+        """
+        found: dict[str, dict[JobId, Job]] = {}
+        for job in islice(chain(self.ends, self.new), most):
+            if job.state is LEASED:
+                found.setdefault(job.holder, {})[job.id] = job
+        return found
 
     def set_timers(self) -> None:
         """Put leases on the clock that have lasted until now."""

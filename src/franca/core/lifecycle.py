@@ -6,6 +6,7 @@ holder is fenced: it names itself, and a holder that is no longer one changes no
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from random import Random
 
 from franca.core import model
@@ -24,8 +25,7 @@ from franca.core.shared import Part, Shared
 from franca.core.successors import Successors
 from franca.core.timers import Buckets
 
-DONE = State.DONE
-CANCELLED = State.CANCELLED
+DONE, CANCELLED = State.DONE, State.CANCELLED
 LOCK_AGAIN_MS = 60_000
 """A job that waits for a lock tries again after this, in case that it was forgotten."""
 SMALL_RESULT_BYTES = 1024
@@ -36,7 +36,7 @@ class Lifecycle(Part):
     """The way of a job from one place to the next, and out of every place that it can be in.
 
     `start_ends` has jobs that must be begun by a certain time. The wall clock is `wall_ahead_ms`
-    ahead of `now`.
+    ahead of `now`. `crossings` counts jobs that were done, by their worker's protocol and origin.
     """
 
     def __init__(
@@ -46,9 +46,13 @@ class Lifecycle(Part):
         self.successors = Successors(shared.limits, leases)
         self.wall_ahead_ms = 0
         self.start_ends: Buckets[JobId] = Buckets(DEMAND_TICK_MS)
+        self.crossings: defaultdict[int, Counter[str]] = defaultdict(Counter)
         self._rng = rng
+        self._made_by_rules = shared.schedules.by_job
         self._backlog = backlog
         self._large = backlog.large
+        self._large_jobs = backlog.large.jobs
+        self._succeeded = self.successors.by_job
         self._watched = shared.watches.by_job
         self._begins = shared.watches.begins
         self._leases = leases
@@ -88,10 +92,11 @@ class Lifecycle(Part):
         """Settle a leased job as done. `NotHeld`, and nothing changed, if another holds it."""
         if job.state is not LEASED or job.holder != holder:
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
-        self._leases.end(job)
+        self._leases.end(job).done += 1
         if self._locks.of_job:
             self._release_locks(job, now)
         self._totals.processed += 1
+        self.crossings[job.by][job.origin] += 1
         self.end(job, DONE, result, NO_FAILURE, now)
 
     def finish_late(self, job: Job, holder: str, result: bytes, now: Millis) -> None:
@@ -103,6 +108,8 @@ class Lifecycle(Part):
         if not is_here or job.holder != holder or job.state not in (READY, WAITING):
             raise NotHeld(f"job {job.id} is not held by {holder!r}")
         self.take_out(job, now)
+        self._by_name[job.queue].done += 1
+        self.crossings[job.by][job.origin] += 1
         self.end(job, DONE, result, NO_FAILURE, now)
 
     def fail(
@@ -147,6 +154,7 @@ class Lifecycle(Part):
         self._end_run(job, holder, now)
         job.attempts -= 1
         job.holder = ""
+        job.by = 0
         self._put_back(job, NEVER, now)
 
     def lock(self, job: Job, holder: str, name: str, most: int, now: Millis) -> bool:
@@ -216,18 +224,16 @@ class Lifecycle(Part):
             return
         self._note_attempt(job, outcome, failure, now)
         if spent:
-            self._totals.processed += 1
-            self._totals.failures += 1
+            self._count_failed_run(job, now)
             if as_failure:
                 self._count_failure(job, now)
             self.bury(job, failure, now)
         elif self.comes_back(job, failure, now):
-            job.progress = b""
+            job.reported = None
             self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _failed(self, job: Job, failure: Failure, outcome: Outcome, now: Millis) -> None:
-        self._totals.processed += 1
-        self._totals.failures += 1
+        self._count_failed_run(job, now)
         self._count_failure(job, now)
         self._note_attempt(job, outcome, failure, now)
         policy = job.policy
@@ -243,11 +249,12 @@ class Lifecycle(Part):
             if run_at > self.wall(now):
                 self._park(job, run_at)
             else:
+                job.reported = None
                 self._dispatch.offer(job, self._by_name[job.queue], now)
 
     def _park(self, job: Job, run_at: Millis) -> None:
         job.until = NEVER
-        job.progress = b""
+        job.reported = None
         job.run_at = run_at
         self._backlog.park(job, self._by_name[job.queue])
 
@@ -276,12 +283,20 @@ class Lifecycle(Part):
         self.end(job, CANCELLED, b"", REPLACED, now)
         return True
 
+    def _count_failed_run(self, job: Job, now: Millis) -> None:
+        self._totals.processed += 1
+        self._totals.failures += 1
+        self._by_name[job.queue].failed += 1
+        if job.policy.durable:
+            self._changelog.failed.append((job.queue, job.kind, now))
+
     def _count_failure(self, job: Job, now: Millis) -> None:
         job.failures += 1
         job.failed_at = job.failed_at or now
 
     def _note_attempt(self, job: Job, outcome: Outcome, failure: Failure, now: Millis) -> None:
         size = note_attempt(job, outcome, failure, now, self._limits)
+        self._runs_over += (job.attempt_log or ())[-1:]
         if job.policy.durable:
             self._changelog.pending_bytes += size
 
@@ -296,12 +311,15 @@ class Lifecycle(Part):
 
     def bury(self, job: Job, failure: Failure, now: Millis) -> None:
         """Give a job up: into the dead set if its policy keeps such jobs, else gone."""
+        queue = self._by_name[job.queue]
+        queue.died += 1
         if job.policy.bury and job.policy.durable:
             job.run_at = now
-            self._by_name[job.queue].dead += 1
+            queue.dead += 1
             if job.policy.keep_dead:
                 job.run_at += KEPT_MS
                 self._backlog.kept_dead += 1
+            self._changelog.died.append((job.queue, job.kind, now))
         self.end(job, DEAD, b"", failure, now)
 
     def cancel(self, job: Job, failure: Failure, now: Millis) -> None:
@@ -311,15 +329,18 @@ class Lifecycle(Part):
 
     def end(self, job: Job, state: State, result: bytes, failure: Failure, now: Millis) -> None:
         """A job has ended, as every job does here but for those that end with many others."""
+        job_id, policy = job.id, job.policy
         job.state = state
         job.ended_at = now
-        job.result = result
-        job.until = NEVER
+        if result:  # to set a field takes longer than to look
+            job.result = result
+        if state is DEAD:  # others are gone
+            job.until = NEVER
         self._index.forget(job)
-        if self._large.jobs:
+        if self._large_jobs:
             self._large.drop(job)
-        if job.policy.durable:
-            self._dirty[job.id] = job
+        if policy.durable:
+            self._dirty[job_id] = job
             if state is not DEAD:
                 self._changelog.ended.append(job)
                 if len(result) > SMALL_RESULT_BYTES:
@@ -328,10 +349,12 @@ class Lifecycle(Part):
                     self._changelog.pending_bytes += len(job.result)
         else:
             self._volatile.remove(job)
-        if job.policy.tells_end or job.id in self._watched or job.id in self._begins:
+        if policy.tells_end or job_id in self._watched or job_id in self._begins:
             self._watches.tell_end(job, failure, result)
-        if self.successors.by_job and job.id in self.successors.by_job:
-            self._succeed(job.id, now)
+        if self._made_by_rules and job_id in self._made_by_rules:
+            self._schedules.note_end(job)
+        if self._succeeded and job_id in self._succeeded:
+            self._succeed(job_id, now)
 
     def _succeed(self, job_id: JobId, now: Millis) -> None:
         """A run is over and its job gone: what waited behind it takes its place."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
+
+TIME_MAX: Final = 1 << 53
+"""No moment is later than this: so much is a whole number everywhere, in JSON too."""
 
 
 class Limits(Struct, frozen=True):
@@ -73,8 +78,12 @@ class Limits(Struct, frozen=True):
     """Jobs in the dead set; the oldest go first."""
     dead_ms: int = 180 * 24 * 3600 * 1000
     """And how long they stay there."""
-    ended_jobs: int = 10_000
-    """Finished and cancelled jobs that are remembered."""
+    ended_jobs: int = 1_000_000
+    """Finished and cancelled jobs that are remembered; a store in memory has 10,000 at most."""
+    ended_bytes: int = 1024 * 1024 * 1024
+    """And what they take in the store."""
+    ended_ms: int = 7 * 24 * 3600 * 1000
+    """And how long they are remembered, behind the last one that has ended."""
     error_text_chars: int = 1_000
     """A failure's message."""
     trace_lines: int = 50

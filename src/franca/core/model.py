@@ -150,8 +150,21 @@ class NewJob(Struct, gc=False):
     failures: int = 0
 
 
+class Progress(Struct, frozen=True, gc=False, array_like=True):
+    """How far a run is, as its worker says: `n` of `of`, in words, and when it said so.
+
+    `said` is the same in the worker's own bytes, where its protocol tells them as they were sent.
+    """
+
+    n: int | float | None = None
+    of: int | float | None = None
+    text: str = ""
+    at: Millis = NEVER
+    said: bytes = b""
+
+
 class Attempt(Struct, gc=False, array_like=True):
-    """One run of a job that did not end it: who ran it, when, and why it ended."""
+    """One run of a job that did not end it: who ran it, when, and why it ended; `by` as a job's."""
 
     holder: str
     started_at: Millis
@@ -160,10 +173,9 @@ class Attempt(Struct, gc=False, array_like=True):
     error_kind: str = ""
     error_text: str = ""
     trace: list[str] = []
+    by: int = 0
 
 
-ATTEMPT_BYTES = 200
-"""What an attempt takes in memory beside the text of its error and its trace."""
 HISTORY_BODY_BYTES = 4_096
 HISTORY_RESULT_BYTES = 65_536
 """What the history of ended jobs keeps of a body and of a result."""
@@ -186,8 +198,9 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     `bound` lease ends with its session too. `timed` leases are on the clock.
     `shelf` says where the store has its row. The body of a job that is `away` is in the store
     only; it is read again before the job is given to anybody.
-    `weight` is what the job counts for where memory is bounded by bytes; `weigh` sets it anew when
-    the body, `extra` or the attempt log has changed. `FIXED_FIELDS` never change after the submit.
+    `by` is the number of the protocol whose worker ran it last, 0 if nobody did.
+    `weight` is what the job counts for where memory is bounded by bytes; set anew (`weights.py`)
+    when the body, `extra` or the attempt log has changed. `FIXED_FIELDS` never change.
     """
 
     id: JobId
@@ -219,55 +232,18 @@ class Job(Struct, gc=False, eq=False, array_like=True):
     attempt_log: list[Attempt] | None = None
     ended_at: Millis = NEVER
     result: bytes = b""
-    progress: bytes = b""
+    reported: Progress | bytes | None = None
     shelf: Shelf = Shelf.NOWHERE
     digest: int = 0
     away: bool = False
     weight: int = 0
     expiries: int = 0
+    by: int = 0
 
-
-def new_job(new: NewJob, job_id: JobId, now: Millis) -> Job:
-    """A job as it was submitted."""
-    job = Job(
-        job_id,
-        new.queue,
-        new.kind,
-        new.name,
-        new.key,
-        new.body,
-        new.media,
-        new.origin,
-        new.policy,
-        new.priority,
-        new.created_at or now,
-        new.extra,
-        run_at=new.run_at,
-        start_by=new.start_by,
-        digest=new.digest,
-    )
-    if new.failures:
-        job.failures = new.failures
-    # As `bare_weight`, without a call: every job comes here.
-    job.weight = len(new.body) + len(new.extra) + len(new.name) + len(new.kind) + len(new.key)
-    return job
-
-
-def weigh(job: Job) -> None:
-    """Have `weight` say what a job's bytes and texts take in memory, roughly."""
-    job.weight = bare_weight(job) + (attempt_log_bytes(job.attempt_log) if job.attempt_log else 0)
-
-
-def bare_weight(job: Job | NewJob) -> int:
-    """What a job weighs before it has an attempt log."""
-    return len(job.body) + len(job.extra) + len(job.name) + len(job.kind) + len(job.key)
-
-
-def attempt_log_bytes(attempt_log: list[Attempt]) -> int:
-    """What the attempts of a job take in memory, roughly."""
-    return sum(
-        ATTEMPT_BYTES + len(run.error_text) + sum(map(len, run.trace)) for run in attempt_log
-    )
+    @property
+    def progress(self) -> Progress | None:
+        """How far its run is. (In rows of earlier versions are bytes, of runs that are over.)"""
+        return self.reported if isinstance(self.reported, Progress) else None
 
 
 class Failure(Struct, gc=False):
@@ -299,6 +275,7 @@ class Session(Struct, eq=False):
     Sessions whose leases end with them (`on_hang_up` other than KEEP) list them in `leases`.
     `awaits` lists the jobs whose beginning it wants to hear of.
     `woken` names the queue that has work for it, from being told so until it asks again.
+    `by` is the number of its protocol; whoever opens it knows what it stands for.
     `owner` is told what happens to the session; the broker never looks into it. The two know each
     other, so that only the garbage collector, which must see this type, can let them go.
     """
@@ -315,6 +292,7 @@ class Session(Struct, eq=False):
     rotation: int = 0
     woken: str = ""
     open: bool = True
+    by: int = 0
 
 
 class Demand(Struct, gc=False, eq=False):
@@ -339,8 +317,22 @@ class Demand(Struct, gc=False, eq=False):
     wake_always: bool = False
 
 
+class LastRun(Struct, gc=False, array_like=True):
+    """The job that a rule made last, and when; the others are set whenever that job has ended."""
+
+    job_id: JobId
+    fired_at: Millis
+    state: State = State.READY
+    started_at: Millis = NEVER
+    ended_at: Millis = NEVER
+
+
 class Schedule(Struct, gc=False):
-    """A rule that makes jobs: every `every_ms`, or by `cron` in `timezone`; -1 runs: for ever."""
+    """A rule that makes jobs: every `every_ms`, or by `cron` in `timezone`; -1 runs: for ever.
+
+    One that is `paused` fires only when it is told to. `source` is who made it: a protocol, or the
+    part of the server that operators use.
+    """
 
     id: str
     job: NewJob
@@ -349,6 +341,9 @@ class Schedule(Struct, gc=False):
     timezone: str = "UTC"
     runs_left: int = -1
     next_at: Millis = NEVER
+    paused: bool = False
+    last: LastRun | None = None
+    source: str = ""
 
 
 class BacklogCount(Struct, gc=False):

@@ -11,7 +11,6 @@ from franca.core.leases import Leases
 from franca.core.lifecycle import Lifecycle
 from franca.core.limits import Limits
 from franca.core.purges import Purges
-from franca.core.schedules import Schedules
 from franca.core.sessions import Sessions
 from franca.core.shared import Shared
 
@@ -35,10 +34,11 @@ class Parts:
         self.index = shared.index
         self.changelog = shared.changelog
         self.queue_list = shared.queues
+        self.runs_over = shared.runs_over
         self.watches = shared.watches
         self.locks = shared.locks
         self.volatile = shared.volatile
-        self.schedules = Schedules(self.changelog.schedules)
+        self.schedules = shared.schedules
         self.backlog = Backlog(shared)
         self.leases = Leases(shared, self.backlog)
         self.dispatch = Dispatch(shared, self.backlog, self.leases)
@@ -47,7 +47,7 @@ class Parts:
         self.sessions = Sessions(shared, self.leases, self.dispatch, self.lifecycle)
         self.purges = Purges(shared)
         self.parts: tuple[object, ...] = (self, *vars(shared).values(), *parts, self.lifecycle)
-        self.parts += (self.backlog.wants, self.schedules, self.sessions, self.purges)
+        self.parts += (self.backlog.wants, self.sessions, self.purges)
         self._bind_records()
         self._bind_verbs()
 
@@ -77,6 +77,7 @@ class Parts:
         self.supplied_waiting = backlog.take_waiting
         self.is_behind = self.changelog.is_behind
         self.listeners = self.watches.listeners
+        self.crossings = self.lifecycle.crossings
 
     def _bind_verbs(self) -> None:
         """Verbs that concern one part alone."""
@@ -107,6 +108,7 @@ class Parts:
         self.unwatch = sessions.unwatch
         self.amend_schedule = self.schedules.amend
         self.drop_schedule = self.schedules.drop
+        self.pause_schedule = self.schedules.pause
         self.watchers_of = self.watches.of
         self.await_begin = self.watches.await_begin
 

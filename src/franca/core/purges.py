@@ -58,6 +58,7 @@ class Purges(Part):
         True if the store must empty its backlog for it: it has rows of some of them there.
         """
         watches, changelog = self._watches, self._changelog
+        made_by_rules = self._schedules.by_job
         in_backlog = False
         for job in jobs:
             job.state = CANCELLED
@@ -74,6 +75,8 @@ class Purges(Part):
                 self._volatile.remove(job)
             if watches.wants_end(job):
                 self._unreported.append((job, failure))
+            if job.id in made_by_rules:
+                self._schedules.note_end(job)
         changelog.ended += [job for job in jobs[-TOLD_AT_ONCE:] if job.policy.durable]
         self._freed_later += jobs
         return in_backlog

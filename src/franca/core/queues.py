@@ -44,6 +44,8 @@ class Queue(Window):
     A pause that has an end is over at `paused_until`.
     While it is `checked` it is looked at now and then; `idle_since` is when it was first found
     to have no jobs, no workers and no settings.
+    Since the start so many jobs were `pushed`, `done` or given up (`died`), and so many runs
+    `failed`.
     `asked` is set while a demand found jobs in the backlog alone.
     """
 
@@ -61,6 +63,10 @@ class Queue(Window):
     dead: int = 0
     servers: int = 0
     woken: int = 0
+    pushed: int = 0
+    done: int = 0
+    failed: int = 0
+    died: int = 0
     demands: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
     ranks: dict[int, OrderedDict[Demand, None]] | None = None
     sleepers: OrderedDict[Demand, None] = field(default_factory=OrderedDict)
@@ -127,12 +133,29 @@ class Queue(Window):
         self.paused_until = NEVER
 
 
+@dataclass(slots=True)
+class Counted:
+    """What queues count since the start, of several together."""
+
+    pushed: int = 0
+    done: int = 0
+    failed: int = 0
+    died: int = 0
+
+    def add(self, queue: Queue) -> None:
+        """One more queue."""
+        self.pushed += queue.pushed
+        self.done += queue.done
+        self.failed += queue.failed
+        self.died += queue.died
+
+
 class Queues:
     """All queues by name, and what they take. Listed ones are checked now and then.
 
     `bytes_max` and `keys_max` are what queues and keys may take: they share some of their room.
     `supplied` has the queues whose windows the store has filled, the last one filled last. `idle`
-    is how many queues were found idle.
+    is how many queues were found idle. `forgotten` is what those counted that are gone.
     """
 
     def __init__(self, limits: Limits, changelog: Changelog, keys: Keys) -> None:
@@ -143,6 +166,7 @@ class Queues:
         self.bytes_max = limits.queues_bytes
         self.keys_max = limits.keyed_bytes
         self.idle = 0
+        self.forgotten = Counted()
         self._limits = limits
         self._settings = changelog.settings
         self._keys = keys
@@ -204,6 +228,7 @@ class Queues:
         """Forget a queue that is not listed and that nobody waits for or serves."""
         if not (queue.listed or queue.servers or queue.woken or queue.has_demands()):
             del self.by_name[queue.name]
+            self.forgotten.add(queue)
             self.bytes -= queue_bytes(queue.name)
             self._keys.forget_queue(queue.name)
             self.supplied.pop(queue, None)

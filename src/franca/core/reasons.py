@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from franca.core.limits import Limits
-from franca.core.model import Attempt, Failure, Job, Millis, Outcome, attempt_log_bytes, bare_weight
+from franca.core.model import Attempt, Failure, Job, Millis, Outcome
+from franca.core.weights import attempt_log_bytes, bare_weight
 
 NO_FAILURE = Failure()
 REPLACED = Failure("Replaced", "replaced by a newer job")
@@ -30,7 +31,7 @@ def note_attempt(job: Job, outcome: Outcome, failure: Failure, now: Millis, limi
         attempt_log[-1].trace = []
         del attempt_log[: max(0, len(attempt_log) - limits.story_attempts + 1)]
     said = failure.kind, failure.text, failure.trace
-    attempt_log.append(Attempt(job.holder, job.started_at, now, outcome, *said))
+    attempt_log.append(Attempt(job.holder, job.started_at, now, outcome, *said, job.by))
     while (size := attempt_log_bytes(attempt_log)) > limits.story_bytes and len(attempt_log) > 1:
         del attempt_log[0]
     job.weight = bare_weight(job) + size

@@ -5,8 +5,10 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from franca.core.cron import next_moment
-from franca.core.errors import Refused
-from franca.core.model import Millis, Schedule, bare_weight
+from franca.core.errors import NotFound, Refused, TooMuch
+from franca.core.limits import Limits
+from franca.core.model import Job, JobId, LastRun, Millis, Schedule
+from franca.core.weights import bare_weight
 
 AGAIN_MS = 3_600_000
 """A rule whose time zone the machine does not know any more is tried again after this."""
@@ -24,17 +26,20 @@ class Schedules:
     `bytes` is what the jobs that they make take in memory, `_sizes` what each was counted with.
     `_latest` is the latest that the wall clock has shown since it was last set back; `_suspects`
     are the rules whose next moments were found before that, and `_back_ms` is how far it went.
-    `_changed` is what the store must be told.
+    `by_job` has rules by the jobs that they made last, one for each. `_changed` is what the store
+    must be told.
     """
 
     def __init__(self, changed: dict[str, Schedule | None]) -> None:
         self.by_id: dict[str, Schedule] = {}
+        self.by_job: dict[JobId, Schedule] = {}
         self._changed = changed
         self.clear()
 
     def clear(self) -> None:
         """Forget every rule."""
         self.by_id.clear()
+        self.by_job.clear()
         self.bytes = 0
         self._sizes: dict[str, int] = {}
         self._heap: list[tuple[Millis, str]] = []
@@ -42,15 +47,31 @@ class Schedules:
         self._back_ms = 0
         self._suspects: list[str] = []
 
+    def check_room(self, schedule: Schedule, limits: Limits) -> None:
+        """`TooMuch` if there is no room for a rule: they are kept in memory, for good."""
+        old = self.by_id.get(schedule.id)
+        size = self.bytes + size_of(schedule) - (0 if old is None else size_of(old))
+        if (old is None and len(self.by_id) >= limits.rules_max) or size > limits.rules_bytes:
+            most = f"{limits.rules_max} rules or {limits.rules_bytes} bytes of them"
+            raise TooMuch(f"a schedule of {size_of(schedule)} bytes beyond {most}")
+
     def begin(self, schedule: Schedule, now: Millis, *, fire_now: bool) -> None:
-        """Take in a rule whose first run is now, or one step from now."""
+        """Take in a rule whose first run is now, or one step from now.
+
+        What takes the place of a rule with the same id is paused if that was, and has its last run.
+        """
         step = _step(schedule, now, now)
         schedule.next_at = now if fire_now else step
+        replaced = self.by_id.get(schedule.id)
+        if replaced is not None:
+            schedule.paused = replaced.paused
+            schedule.last = schedule.last or replaced.last
         self._latest = max(self._latest, now)
         self.put(schedule)
 
     def restore(self, schedule: Schedule, now: Millis) -> None:
-        """Take in a rule that the store remembers."""
+        """Take in a rule that the store remembers; earlier versions did not say who made it."""
+        schedule.source = schedule.source or schedule.job.origin
         if _is_too_late(schedule, now):
             schedule.next_at = now + schedule.every_ms
             self.put(schedule)
@@ -63,7 +84,10 @@ class Schedules:
         self._changed[schedule.id] = schedule
 
     def _add(self, schedule: Schedule) -> None:
+        self._forget_last(self.by_id.get(schedule.id))
         self.by_id[schedule.id] = schedule
+        if schedule.last is not None:
+            self.by_job[schedule.last.job_id] = schedule
         self._count(schedule)
         heappush(self._heap, (schedule.next_at, schedule.id))
         if len(self._heap) > 2 * len(self.by_id) + STALE_MAX:
@@ -83,11 +107,65 @@ class Schedules:
 
     def drop(self, schedule_id: str) -> bool:
         """Forget a rule; False if there was none."""
-        if self.by_id.pop(schedule_id, None) is None:
+        schedule = self.by_id.pop(schedule_id, None)
+        if schedule is None:
             return False
+        self._forget_last(schedule)
         self.bytes -= self._sizes.pop(schedule_id, 0)
         self._changed[schedule_id] = None
         return True
+
+    # -- pauses -------------------------------------------------------------------------------
+
+    def pause(self, schedule_id: str) -> None:
+        """Let a rule fire no more until it is resumed. `NotFound` if there is none."""
+        schedule = self.existing(schedule_id)
+        if not schedule.paused:
+            schedule.paused = True
+            self._changed[schedule_id] = schedule
+
+    def resume(self, schedule_id: str, now: Millis) -> None:
+        """Let a rule fire again, from its next moment on: none of those that it slept through."""
+        schedule = self.existing(schedule_id)
+        if schedule.paused:
+            schedule.paused = False
+            if schedule.next_at <= now:
+                schedule.next_at = _next(schedule, schedule.next_at, now)
+            self.put(schedule)
+
+    def existing(self, schedule_id: str) -> Schedule:
+        """The rule of that id, or `NotFound`."""
+        schedule = self.by_id.get(schedule_id)
+        if schedule is None:
+            raise NotFound(f"there is no schedule {schedule_id!r}")
+        return schedule
+
+    # -- the last run -------------------------------------------------------------------------
+
+    def note_fired(self, schedule: Schedule, job_id: JobId, now: Millis) -> None:
+        """A rule has made a job; it need not be in force yet, or any more."""
+        is_in_force = self.by_id.get(schedule.id) is schedule
+        if is_in_force:
+            self._forget_last(schedule)
+            self.by_job[job_id] = schedule
+            self._changed[schedule.id] = schedule
+        schedule.last = LastRun(job_id, now)
+
+    def note_end(self, job: Job) -> None:
+        """The last job of a rule has ended: it may do so again, if it was dead and is retried."""
+        schedule = self.by_job[job.id]
+        if schedule.last is not None:
+            last = (job.id, schedule.last.fired_at, job.state, job.started_at, job.ended_at)
+            schedule.last = LastRun(*last)
+            self._changed[schedule.id] = schedule
+
+    def _forget_last(self, schedule: Schedule | None) -> None:
+        if schedule is not None and schedule.last is not None:
+            job_id = schedule.last.job_id
+            if self.by_job.get(job_id) is schedule:
+                del self.by_job[job_id]
+
+    # -- moments ------------------------------------------------------------------------------
 
     def bring_back(self, now: Millis, most: int) -> None:
         """Mend rules whose next moments are too far off because the wall clock was set back.
@@ -123,7 +201,7 @@ class Schedules:
         while self._heap and self._heap[0][0] <= now and len(fired) < most:
             at, schedule_id = heappop(self._heap)
             schedule = self.by_id.get(schedule_id)
-            if schedule is None or schedule.next_at != at:
+            if schedule is None or schedule.next_at != at or schedule.paused:
                 continue
             if schedule.runs_left > 0:
                 schedule.runs_left -= 1
@@ -148,7 +226,7 @@ class Schedules:
         while self._heap:
             at, schedule_id = self._heap[0]
             schedule = self.by_id.get(schedule_id)
-            if schedule is not None and schedule.next_at == at:
+            if schedule is not None and schedule.next_at == at and not schedule.paused:
                 return at
             heappop(self._heap)
         return None
@@ -157,6 +235,20 @@ class Schedules:
 def size_of(schedule: Schedule) -> int:
     """What the job of a rule takes in memory, roughly."""
     return bare_weight(schedule.job)
+
+
+def upcoming(schedule: Schedule, now: Millis, most: int) -> list[Millis]:
+    """The next moments of a rule, up to `most`; none if it is paused."""
+    moments: list[Millis] = []
+    at = schedule.next_at
+    left = most if schedule.runs_left < 0 else min(most, schedule.runs_left)
+    while len(moments) < left and not schedule.paused:
+        moments.append(at)
+        try:
+            at = _step(schedule, at, max(at, now))
+        except Refused:
+            break
+    return moments
 
 
 def check_moments(schedule: Schedule, now: Millis) -> None:

@@ -30,10 +30,13 @@ class Sessions(Part):
         self._dispatch = dispatch
         self._lifecycle = lifecycle
 
-    def open_session(self, holder: str, on_hang_up: OnHangUp, owner: EventSink | None) -> Session:
+    def open_session(
+        self, holder: str, on_hang_up: OnHangUp, owner: EventSink | None, by: int = 0
+    ) -> Session:
         """A new party. `holder` must be its alone, over restarts too, unless leases outlive it."""
         self._last_id += 1
-        session = self.open[self._last_id] = Session(self._last_id, holder, on_hang_up, owner)
+        session = Session(self._last_id, holder, on_hang_up, owner, by=by)
+        self.open[session.id] = session
         if on_hang_up is not KEEP:
             self._leases.holders[holder] = session
         return session

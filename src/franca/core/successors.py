@@ -5,7 +5,8 @@ from __future__ import annotations
 from franca.core.errors import TooMuch
 from franca.core.leases import Leases
 from franca.core.limits import Limits
-from franca.core.model import Job, JobId, NewJob, bare_weight
+from franca.core.model import Job, JobId, NewJob
+from franca.core.weights import bare_weight
 
 SUCCESSOR_BYTES = 1_024
 """What a successor takes in memory beside its texts and bytes, roughly."""
@@ -23,12 +24,14 @@ class Successors:
     def __init__(self, limits: Limits, leases: Leases) -> None:
         self._limits = limits
         self._leases = leases
-        self.clear()
+        self.by_job: dict[JobId, Job] = {}
+        self.ahead: dict[JobId, JobId] = {}
+        self.bytes = 0
 
     def clear(self) -> None:
         """Forget everything."""
-        self.by_job: dict[JobId, Job] = {}
-        self.ahead: dict[JobId, JobId] = {}
+        self.by_job.clear()  # not a new one: other parts look into it
+        self.ahead.clear()
         self.bytes = 0
 
     def add(self, successor: Job, job: Job) -> None:

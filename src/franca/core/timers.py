@@ -7,9 +7,9 @@ again, and most timers are removed before they ring. Knows nothing of what a tim
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from heapq import heapify, heappop, heappush
-from itertools import islice
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 from franca.core.model import Millis
@@ -55,6 +55,10 @@ class Buckets(Generic[T]):
                 if len(self._heap) > 2 * len(self._buckets) + _SPARE_NUMBERS:
                     self._heap = list(self._buckets)
                     heapify(self._heap)
+
+    def __iter__(self) -> Iterator[T]:
+        """All items, in the order in which their buckets were made."""
+        return chain.from_iterable(self._buckets.values())
 
     def due(self, now: Millis, most: int = 1 << 60) -> list[T]:
         """Take out up to `most` items whose slice is over by `now`, in order of slices."""

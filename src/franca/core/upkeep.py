@@ -91,7 +91,7 @@ class Upkeep:
         broker.schedules.bring_back(wall, FIRED_AT_ONCE)
         for schedule in broker.schedules.due(wall, FIRED_AT_ONCE):
             try:
-                broker.submit(schedule.job, now)
+                broker.fire(schedule, now)
             except StoreFull:
                 broker.schedules.give_back(schedule, wall)
             except Refused:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from franca.core.errors import TooMuch
 from franca.core.limits import Limits
-from franca.core.model import NEVER, Job, Millis, bare_weight
+from franca.core.model import NEVER, Job, Millis
+from franca.core.weights import bare_weight
 
 JOB_BYTES = 1_024
 """What a job in memory costs besides its body, roughly."""

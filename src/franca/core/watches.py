@@ -132,10 +132,9 @@ class Watches:
                 session.watches.pop(old_id, None)
                 session.watches[new_id] = None
 
-    def tell_progress(self, job: Job, kind: str, data: bytes) -> None:
+    def tell_report(self, event: Progressed) -> None:
         """Tell all who watch a job what its holder reports."""
-        event = Progressed(job, kind, data)
-        for session, times in self.by_job.get(job.id, {}).items():
+        for session, times in self.by_job.get(event.job.id, {}).items():
             if session.open:
                 self._events += [(session, event)] * times
 

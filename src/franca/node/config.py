@@ -21,6 +21,8 @@ from franca.node.settings import LISTENERS, ConfigError, Secret, Settings, Shown
 from franca.protocols.declaration import Setting
 from franca.protocols.registry import PROTOCOLS
 from franca.values import one_of, read_switch
+from franca.web import settings as web
+from franca.web.settings import NAME as WEB
 
 PREFIX = "FRANCA_"
 _NOT_SETTINGS = frozenset({"FRANCA_CONFIG", "FRANCA_URL"})
@@ -44,8 +46,8 @@ def keys() -> dict[str, Setting]:
         Setting("insecure_bind", read_switch, False, "--insecure-bind", _INSECURE, switch=True),
         *(
             replace(one, name=f"{name}.{one.name}")
-            for name, declared in PROTOCOLS.items()
-            for one in declared.settings
+            for name, settings in _parts().items()
+            for one in settings
         ),
         Setting("tls.certificate", values.read_text, "", "--tls-cert", _CERTIFICATE, path=True),
         Setting("tls.key", values.read_text, "", "--tls-key", "Its private key (PEM).", path=True),
@@ -68,9 +70,15 @@ _CLIENT_CA = "Ask clients for a certificate of this authority (PEM)."
 _LEVELS = "debug, info, warning or error."
 
 
+def _parts() -> dict[str, tuple[Setting, ...]]:
+    """What may be chosen about each protocol, and about the web side."""
+    return {name: declared.settings for name, declared in PROTOCOLS.items()} | {WEB: web.SETTINGS}
+
+
 def _listener(name: str, addresses: tuple[str, ...]) -> Setting:
     spoken = name.replace("_", " ").title()
     text = f"Where to speak {spoken} (default {' '.join(addresses)}), or off. May be repeated."
+    text = web.HELP if name == WEB else text
     return Setting(f"{name}.listen", values.read_addresses, list(addresses), flag_of(name), text)
 
 
@@ -266,7 +274,8 @@ def _build(
         if one.path and path:
             chosen[one.name] = path = _absolute(str(path), env)
         if one.holds and path:
-            chosen[_other(one.name, one.holds)] = _content(str(path), one, merged[one.name][1])
+            held = table[_other(one.name, one.holds)]
+            chosen[held.name] = _held_in(str(path), one, held, merged[one.name][1])
     hidden = {n for n, one in table.items() if one.secret and merged[n][0]}
     chosen |= {n: Secret(str(chosen[n])) for n, one in table.items() if one.secret}
     chosen["data"] = data = _absolute(str(chosen["data"]), env)
@@ -288,11 +297,20 @@ def _build(
         found = values.read_addresses(merged[f"{name}.listen"][0])
         listeners[name] = [replace(a, path=a.path.replace("{data}", data)) for a in found]
     whole["protocols"] = {
-        name: {one.name: tables[name][one.name] for one in declared.settings}
-        for name, declared in PROTOCOLS.items()
+        name: {one.name: tables[name][one.name] for one in settings}
+        for name, settings in _parts().items()
     }
     whole["shown"] = [Shown(n, shown.get(n, raw), source) for n, (raw, source) in merged.items()]
     return msgspec.convert(whole, Settings)
+
+
+def _held_in(path: str, setting: Setting, held: Setting, source: str) -> object:
+    """What a setting is that stands in a file."""
+    text = _content(path, setting, source)
+    try:
+        return held.read(text)
+    except ValueError as error:
+        raise ConfigError(f"{source}: the {setting.holds} file {path}: {error}") from None
 
 
 def _content(path: str, setting: Setting, source: str) -> str:

@@ -10,15 +10,19 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 from franca.core.broker import Broker
 from franca.core.limits import Limits
+from franca.node.settings import Settings
 from franca.store.files import compact, copy_into, remove, sync, write_over
 from franca.store.files import gives_room_back as gives_room_back
+from franca.store.memory import MemoryStore
+from franca.store.port import Bounds, Store, StoreDamaged
 from franca.store.port import StoreBusy as StoreBusy
-from franca.store.port import StoreDamaged
 from franca.store.port import StoreError as StoreError
+from franca.store.sqlite import SqliteStore
 from franca.store.wal import check_log
 
 STORE = "franca.db"
@@ -170,3 +174,12 @@ class RoomWatch:
         """Give the ballast up; the store calls this when a write found no room."""
         self._broker.refusing_new = True
         return self._data.drop_ballast()
+
+
+def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool]) -> Store:
+    """The store that the settings name."""
+    limits = settings.limits
+    kept = Bounds(limits.ended_jobs, limits.ended_bytes, limits.ended_ms)
+    if settings.store == "memory:":
+        return MemoryStore(kept)
+    return SqliteStore(data.store_path, ended=kept, make_room=make_room)

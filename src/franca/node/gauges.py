@@ -8,17 +8,29 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from franca.control.measured import Spread
+from franca.core.history import bucket_of, percentile
+
 TICK_S = 0.05
 SAMPLES = 6_000
 SAMPLE_S = 0.01
 """A minute of samples, one for each such span."""
+COMMIT_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+GROUP_JOBS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+COMMITS_S = 30.0
+"""Commits are told of since one to two such spans."""
 
 
 class Gauges:
-    """The last minute of lag samples, and counts since the start."""
+    """The last minute of lag samples, how long commits took lately, and counts since the start."""
 
     def __init__(self) -> None:
         self.commits = 0
+        self.commit_spans = Spread(COMMIT_S)
+        self.group_jobs = Spread(GROUP_JOBS)
+        self._took: dict[int, int] = {}
+        self._took_before: dict[int, int] = {}
+        self._turns_at = 0.0
         self._last = 0.0
         self._lags: deque[float] = deque(maxlen=SAMPLES)
 
@@ -42,6 +54,31 @@ class Gauges:
             return 0.0
         ordered = sorted(self._lags)
         return round(ordered[int(len(ordered) * 0.99)] * 1000, 2)
+
+    def committed(self, took_s: float, now_s: float) -> None:
+        """Note that a group is durable, and for how long the disk was waited for."""
+        self.commits += 1
+        self.commit_spans.add(took_s)
+        if now_s >= self._turns_at:
+            self._turn(now_s)
+        bucket = bucket_of(int(took_s * 1_000_000))
+        self._took[bucket] = self._took.get(bucket, 0) + 1
+
+    def commit_ms(self, part: float, now_s: float) -> float | None:
+        """What this part of the commits of the last minute did not exceed; None without any."""
+        if now_s >= self._turns_at:
+            self._turn(now_s)
+        took = dict(self._took_before)
+        for bucket, count in self._took.items():
+            took[bucket] = took.get(bucket, 0) + count
+        found = percentile(took, part)
+        return None if found is None else found / 1_000
+
+    def _turn(self, now_s: float) -> None:
+        is_old = now_s >= self._turns_at + COMMITS_S
+        self._took_before = {} if is_old else self._took
+        self._took = {}
+        self._turns_at = now_s + COMMITS_S
 
 
 class Ticker:
@@ -81,8 +118,13 @@ class Ticker:
 
 def memory_mb() -> int:
     """Resident memory of this process."""
+    return resident_bytes() // (1 << 20)
+
+
+def resident_bytes() -> int:
+    """The same to the byte, as far as the system knows it."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            return int(file.read().split()[1]) * resource.getpagesize() // (1 << 20)
+            return int(file.read().split()[1]) * resource.getpagesize()
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

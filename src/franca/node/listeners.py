@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict, replace
 
@@ -18,6 +19,11 @@ from franca.node.files import content_of
 from franca.node.node import Node
 from franca.node.settings import ConfigError, Settings, flag_of
 from franca.values import Address
+from franca.web import settings as web
+
+if TYPE_CHECKING:
+    from franca.web.listener import HttpListener
+    from franca.web.server import WebServer
 
 BACKLOG = 1_024
 
@@ -25,11 +31,13 @@ BACKLOG = 1_024
 class Listeners:
     """All sockets on which a node listens. `addresses` are those that were really taken."""
 
-    def __init__(self, node: Node, settings: Settings) -> None:
+    def __init__(self, node: Node, settings: Settings, web: WebServer | None = None) -> None:
         self.addresses: list[tuple[str, str]] = []
         self._settings = settings
         self._acceptor = Acceptor(node)
+        self._web = web
         self._listeners: list[Listener] = []
+        self._http: list[HttpListener] = []
         self._paths: dict[str, int] = {}
         self._tls: ssl.SSLContext | None = None
 
@@ -53,7 +61,8 @@ class Listeners:
                     left_out.append(error)
                     log.event("warning", "not-listening", str(error), protocol=name)
                 else:
-                    can_be_reached = can_be_reached or not (is_default and address.path)
+                    is_extra = bool(address.path) or name == web.NAME
+                    can_be_reached = can_be_reached or not (is_default and is_extra)
         if left_out and not can_be_reached:
             raise left_out[0]
 
@@ -80,10 +89,15 @@ class Listeners:
         if address.path:
             self._paths[address.path] = os.stat(address.path).st_ino
         for listening in sockets:
-            self._listeners.append(Listener(self._acceptor, listening, name, str(address), tls))
+            if self._web is not None and name == web.NAME:
+                self._http.append(self._web.listen(listening, tls))
+            else:
+                one = Listener(self._acceptor, listening, name, str(address), tls)
+                self._listeners.append(one)
         shown = _shown(address, sockets[0])
         self.addresses.append((name, shown))
-        log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
+        if not log.is_console(self._settings.log_format):  # whose readers the banner tells
+            log.event("info", "listening", f"{name} on {shown}", protocol=name, address=shown)
 
     def _fresh_context(self) -> ssl.SSLContext:
         """What the files say now."""
@@ -120,14 +134,17 @@ class Listeners:
         except ConfigError as error:
             log.event("error", "tls-not-reloaded", f"keeping the old certificate: {error}")
             return
-        for listener in self._listeners:
+        for listener in self._all():
             if listener.tls is not None:
                 listener.tls = self._tls
         log.event("info", "tls-reloaded", "certificates read again")
 
+    def _all(self) -> list[Listener | HttpListener]:
+        return [*self._listeners, *self._http]
+
     def close(self) -> None:
         """Accept no more connections; those that are there stay."""
-        for listener in self._listeners:
+        for listener in self._all():
             listener.close()
         for path, inode in self._paths.items():
             remove_socket(path, inode)

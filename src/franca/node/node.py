@@ -302,12 +302,13 @@ class Node:
         began = time.monotonic()
         try:
             self.store.commit()
-            self.disk.judge(time.monotonic() - began, now)
+            ended = time.monotonic()
+            self.disk.judge(ended - began, now)
             untidy = self.store.wants_tidying()
         except Exception as error:
             self.fail(error)
             return False
-        self.gauges.commits += 1
+        self.gauges.committed(ended - began, ended)
         self._release(self._in_flight)
         if self._writer is not None and untidy:
             self._writer.tidy()
@@ -318,6 +319,7 @@ class Node:
     def _write(self, now: Millis) -> None:
         broker = self.engine.broker
         self._in_flight.is_long = broker.pending_bytes > LONG_GROUP_BYTES
+        self.gauges.group_jobs.add(broker.pending_jobs)
         changes = broker.drain()
         if self._in_flight.is_long and self._writer is not None and not self._wants_waited:
             self._wants_waited = broker.has_wants()  # they are read behind the next group
@@ -340,7 +342,7 @@ class Node:
             return
         if not self._in_flight.is_long:
             self.disk.judge(took_s, self.clock.now())
-        self.gauges.commits += 1
+        self.gauges.committed(took_s, time.monotonic())
         self._release(self._in_flight)
         if not tidying:
             self.tidied(None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from franca.core.model import Millis
 from franca.node import log
 from franca.protocols.conversation import Notice
@@ -12,16 +14,23 @@ LINES_PER_PERIOD = 10
 
 
 class NoticeLog:
-    """Logs notices. `count` is how many there were since the start."""
+    """Logs notices. `count` is how many there were since the start.
+
+    What peers did that only operators should do is not logged, but told to `record`.
+    """
 
     def __init__(self) -> None:
         self.count = 0
+        self.record: Callable[[Notice], None] = lambda notice: None
         self._begun: dict[str, Millis] = {}
         self._told: dict[str, int] = {}
 
     def tell(self, notices: list[Notice], now: Millis) -> None:
         """Log these, as far as their protocol has lines left in this period, and clear the list."""
         for notice in notices:
+            if notice.action:
+                self.record(notice)
+                continue
             self.count += 1
             self._tell(notice, now)
         notices.clear()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
+from franca.control.observer import Observer
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.blame import is_of_the_core
 from franca.engine.engine import Engine
@@ -19,6 +22,11 @@ class Operators:
     """Runs operators' acts on a node. An error inside the broker ends the server all the same."""
 
     node: Node
+    observer: Observer
+
+    def clock_ms(self) -> Millis:
+        """The time now: what spans are measured with."""
+        return self.node.clock.now()
 
     async def ask(self, act: Callable[[Engine, Millis], T]) -> T:
         """Run `act` between two turns; its result comes when what it changed is durable."""
@@ -54,6 +62,27 @@ class Operators:
         """Search the store on another thread; only what is committed is found."""
         self.node.write_now()
         return await asyncio.get_running_loop().run_in_executor(None, self.node.store.find, query)
+
+    async def search(self, search: Search) -> Found:
+        """Look through the store on another thread; only what is committed is found."""
+        return await self._read(partial(self.node.store.search, search))
+
+    async def past(self) -> Past:
+        """How much is remembered of ended jobs."""
+        self.node.write_now()
+        return self.node.store.past()
+
+    async def rates(self, query: RatesQuery) -> Rates:
+        """How many jobs ended in each step of some time, and how long they waited and ran."""
+        return await self._read(partial(self.node.store.rates, query))
+
+    def note(self, at: Millis, queues: Tallies) -> None:
+        """Have the store remember what came into queues, once a minute."""
+        self.node.store.note(at, queues, {})
+
+    async def _read(self, read: Callable[[], T]) -> T:
+        self.node.write_now()
+        return await asyncio.get_running_loop().run_in_executor(None, read)
 
     async def settle(self) -> None:
         """Wait until everything said so far is durable and sent."""

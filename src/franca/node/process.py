@@ -14,6 +14,7 @@ from franca.core.limits import Limits
 FILES_OF_OUR_OWN = 64
 LARGE_BUFFER_BYTES = 1024 * 1024
 KEPT_BYTES = 64 * 1024 * 1024
+NO_LIMIT = 1 << 60
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
@@ -67,3 +68,9 @@ def raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         except (OSError, ValueError):
             pass
+
+
+def without_backlogs(limits: Limits) -> Limits:
+    """A store in memory has nowhere to put a backlog that would not be memory too."""
+    unbounded = ("window_jobs", "window_bytes", "held_jobs", "waiting_bytes", "large_bytes")
+    return replace(limits, **dict.fromkeys(unbounded, NO_LIMIT))

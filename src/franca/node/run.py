@@ -8,44 +8,63 @@ import gc
 import os
 import secrets
 import signal
+import socket
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
-from traceback import walk_tb
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any
 
 from franca import __version__
+from franca.control.audit import AuditLog
+from franca.control.caller import OPERATOR, Caller
+from franca.control.measured import Measured
+from franca.control.observer import Observer
 from franca.control.path import written
+from franca.control.port import NotCopied
 from franca.control.server import ControlServer
 from franca.core.broker import Broker
 from franca.core.errors import Refused
-from franca.core.limits import Limits
 from franca.engine.engine import Engine
 from franca.node import exits, log
 from franca.node.clock import SystemClock
-from franca.node.datadir import DataDir, RoomWatch
+from franca.node.datadir import DataDir, RoomWatch, make_store
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
+from franca.node.hints import client_line
 from franca.node.listeners import Listeners
+from franca.node.measure import measure
 from franca.node.node import Node
 from franca.node.operators import Operators
-from franca.node.process import keep_large_buffers, raise_file_limit, within_file_limit
+from franca.node.process import (
+    keep_large_buffers,
+    raise_file_limit,
+    within_file_limit,
+    without_backlogs,
+)
 from franca.node.services import build_services
-from franca.node.settings import ConfigError, Settings, check_binds, open_binds, secrets_of
-from franca.store.memory import MemoryStore
-from franca.store.port import Store, StoreBusy, StoreDamaged, StoreError, StoreFull
-from franca.store.sqlite import SqliteStore
+from franca.node.settings import (
+    ConfigError,
+    Secret,
+    Settings,
+    check_binds,
+    faktory_password,
+    open_binds,
+    secrets_of,
+)
+from franca.node.sockets import is_of_a_socket
+from franca.protocols.conversation import Notice
+from franca.store.port import StoreBusy, StoreDamaged, StoreError, StoreFull
+from franca.values import read_address
+from franca.web.settings import NAME as WEB
+
+if TYPE_CHECKING:
+    from franca.web.server import WebServer
 
 WATCH_EVERY_S = 1.0
-NO_LIMIT = 1 << 60
 GC_THRESHOLDS = 20_000, 20, 50
-OF_SOCKETS = ("franca.node.connection", "franca.node.sockets", "franca.node.accept",
-              "franca.control.server")  # fmt: skip
-"""Modules whose errors of the system are about one peer."""
-
 WHY_NOT_STARTED: dict[type[Exception], tuple[str, int]] = {
     StoreBusy: ("data-locked", exits.DATA_IN_USE),
     StoreDamaged: ("store-damaged", exits.DISK_FAILED),
@@ -89,24 +108,19 @@ def _loop_maker() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool]) -> Store:
-    """The store that the settings name."""
-    if settings.store == "memory:":
-        return MemoryStore(settings.limits.ended_jobs)
-    return SqliteStore(data.store_path, ended_jobs=settings.limits.ended_jobs, make_room=make_room)
-
-
 class Server(Operators):
     """Everything between two exit codes. `NodePort` of the operations."""
 
     engine: Engine
     listeners: Listeners
+    audit: AuditLog
 
     def __init__(self, settings: Settings, announce: Announce | None = None) -> None:
         self.settings = settings
         self._announce = announce
         self._clock = SystemClock()
         self._started_at = self._clock.now()
+        self.observer = Observer(self._started_at)
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._failure: BaseException | None = None
@@ -140,43 +154,90 @@ class Server(Operators):
         self.store = store
         boot = secrets.token_hex(4)
         self.node = Node(self.engine, store, self._clock, boot=boot, on_failure=self._failed)
-        asyncio.get_running_loop().set_exception_handler(self._on_loop_error)
-        self.listeners = Listeners(self.node, self.settings)
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._on_loop_error)
+        run_apart = partial(loop.run_in_executor, None)
+        self.audit = AuditLog(lambda: broker.wall(self._clock.now()), str(data.path), run_apart)
+        self.node.notices.record = self._record
+        web = self._web()
+        self.listeners = Listeners(self.node, self.settings, web)
         # What is alive now stays alive: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         # What jobs and messages are made of is in no cycles: by itself it would look ten times as
         # often, at things that are about to go anyway.
         gc.set_threshold(*GC_THRESHOLDS)
+        await self._run(data, room, web)
+        if self._failure is not None:
+            return _report(self._failure, data)
+        log.event("info", "stopped", "stopped")
+        return exits.OK
+
+    async def _run(self, data: DataDir, room: RoomWatch, web: WebServer | None) -> None:
+        """Listen, wait for the end, and let go of everything."""
+        services = self.engine.services
         on_error = partial(log.failure, "operation-failed", "an operation failed")
         control = ControlServer(self, str(data.path), on_error=on_error)
         files = FileWatches(service for service in services.values() if service.file)
-        watch = asyncio.create_task(self._watch(room, files))
-        watch.add_done_callback(self._on_task_done)
+        tasks = self._begin(self._watch(room, files), self.observer.watch(self))
         try:
             files.read()
-            await self.listeners.open(services)
+            await self.listeners.open([*services, WEB] if web else services)
             await control.open()
             self._catch_signals()
             log.event("info", "ready", f"franca {__version__} is ready", pid=os.getpid())
             if self._announce is not None:
                 self._announce(self.listeners.addresses)
             await self._stop_asked.wait()
+            if web is not None:
+                web.drain()
             if self._failure is None:
                 await self._leave()
         finally:
-            watch.cancel()
+            for task in tasks:
+                task.cancel()
             await control.close()
             self.listeners.close()
+            if web is not None:
+                await web.close()
             self.node.close()
             # Other threads must be done before the directory is anybody else's.
-            store.end_reading()
+            self.store.end_reading()
+            self.audit.write()
             if self._failure is None:
-                store.close()
-        if self._failure is not None:
-            return _report(self._failure, data)
-        log.event("info", "stopped", "stopped")
-        return exits.OK
+                self.store.close()
+
+    def _record(self, notice: Notice) -> None:
+        """A peer of a protocol did what operators do."""
+        link = notice.link
+        # Whoever may send a command of a protocol may do all that it has commands for.
+        peer = Caller(link.peer.address, OPERATOR, link.protocol)
+        self.audit.note(peer, notice.action, notice.reason)
+
+    def _web(self) -> WebServer | None:
+        """The web side, if it listens anywhere. Its code is loaded only then."""
+        if not (addresses := self.settings.listeners.get(WEB, ())):
+            return None
+        from franca.web.server import WebServer
+        from franca.web.settings import build
+
+        chosen = dict(self.settings.protocols[WEB])
+        chosen |= {key: v.reveal() for key, v in chosen.items() if isinstance(v, Secret)}
+        return WebServer(
+            self,
+            build(chosen),
+            clock=self._clock.now,
+            on_error=partial(log.failure, "request-failed", "a request failed"),
+            other_passwords=[faktory_password(self.settings)],
+            names=[address.host for address in addresses],
+        )
+
+    def _begin(self, *watches: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+        """Go on with these until they are cancelled."""
+        tasks = [asyncio.create_task(watch) for watch in watches]
+        for task in tasks:
+            task.add_done_callback(self._on_task_done)
+        return tasks
 
     # -- from ready to the end -----------------------------------------------------------------
 
@@ -268,6 +329,8 @@ class Server(Operators):
             await loop.run_in_executor(None, self.store.backup, path, reserve)
         except StoreFull as error:
             raise Refused(str(error)) from None
+        except (StoreError, OSError) as error:
+            raise NotCopied(str(error)) from None
         return {"path": path, "bytes": os.path.getsize(path)}
 
     def uptime_s(self) -> int:
@@ -285,39 +348,36 @@ class Server(Operators):
         times = os.times()
         return times.user, times.system
 
+    def measured(self) -> Measured:
+        """What a running server measures of itself."""
+        settings = self.settings
+        return measure(self.node, settings.store, Path(settings.data), self.uptime_s())
+
     def status(self) -> dict[str, object]:
         """What a running server says of itself."""
+        gauges, now_s = self.node.gauges, time.monotonic()
         return {
             "version": __version__,
+            "host": socket.gethostname(),
             "pid": os.getpid(),
             "uptime_s": self.uptime_s(),
             "data": written(self.settings.data),
             "store": self.settings.store,
-            "listeners": [
-                {"protocol": name, "address": written(address)}
-                for name, address in self.listeners.addresses
-            ],
+            "listeners": [self._listener(*taken) for taken in self.listeners.addresses],
             "connections": self.connections(),
             "rss_mb": memory_mb(),
-            "commits": self.node.gauges.commits,
-            "loop_lag_p99_ms": self.node.gauges.lag_p99_ms(),
+            "commits": gauges.commits,
+            "commit_p50_ms": gauges.commit_ms(0.5, now_s),
+            "commit_p99_ms": gauges.commit_ms(0.99, now_s),
+            "loop_lag_p99_ms": gauges.lag_p99_ms(),
             "refusing_new": self.engine.broker.refusing_new,
             "unhandled": self.engine.unhandled,
             "peers_refused": self.node.notices.count,
         }
 
-
-def is_of_a_socket(error: BaseException) -> bool:
-    """Whether an error of the system came up in what handles a connection, or in the loop itself.
-
-    Any other is one of a file. To go on as if nothing had happened would leave everybody waiting
-    for a store that has failed.
-    """
-    if not isinstance(error, OSError):
-        return False
-    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
-    ours = [name for name in frames if name.startswith("franca.")]
-    return not ours or ours[-1] in OF_SOCKETS
+    def _listener(self, name: str, address: str) -> dict[str, object]:
+        hint = client_line(name, read_address(address), self.settings)
+        return {"protocol": name, "address": written(address), "client": written(hint)}
 
 
 def _report(failure: BaseException, data: DataDir) -> int:
@@ -331,9 +391,3 @@ def _report(failure: BaseException, data: DataDir) -> int:
     text = f"an error that nobody expected, stopping: {type(failure).__name__}: {failure}"
     log.failure("internal-error", text, failure)
     return exits.INTERNAL
-
-
-def without_backlogs(limits: Limits) -> Limits:
-    """A store in memory has nowhere to put a backlog that would not be memory too."""
-    unbounded = ("window_jobs", "window_bytes", "held_jobs", "waiting_bytes", "large_bytes")
-    return replace(limits, **dict.fromkeys(unbounded, NO_LIMIT))

@@ -12,12 +12,13 @@ from franca.core.limits import Limits
 from franca.protocols.registry import PROTOCOLS
 from franca.store.rows import BODY_APART_BYTES
 from franca.values import Address
+from franca.web import settings as web
 
 LISTENERS: dict[str, tuple[str, ...]] = {
     listener: addresses
     for declared in PROTOCOLS.values()
     for listener, addresses in declared.listeners.items()
-}
+} | {web.NAME: web.ADDRESSES}
 """Every listener, and where it listens unless told otherwise. {data} is the data directory."""
 
 
@@ -137,11 +138,28 @@ def open_binds(settings: Settings) -> list[tuple[str, Address]]:
 
 
 def is_secured(settings: Settings, listener: str) -> bool:
-    """Whether the protocol of a listener asks its peers for a secret."""
+    """Whether the protocol of a listener asks its peers for a secret.
+
+    That of the web side is sent as it is, so it is no proof without TLS.
+    """
+    if listener == web.NAME:
+        return asks_for_password(settings) and bool(settings.tls.certificate)
     declared = PROTOCOLS.get(listener)
     if declared is None or not declared.secured_by:
         return False
     return bool(settings.protocols[listener][declared.secured_by])
+
+
+def asks_for_password(settings: Settings) -> bool:
+    """Whether whoever calls the web side must have a password or a token."""
+    chosen = settings.protocols.get(web.NAME, {})
+    return bool(chosen.get("password") or chosen.get("tokens") or faktory_password(settings))
+
+
+def faktory_password(settings: Settings) -> str:
+    """The password of Faktory, by which its web pages may be called, if it has one."""
+    password = settings.protocols.get("faktory", {}).get("password")
+    return password.reveal() if isinstance(password, Secret) else ""
 
 
 def secrets_of(settings: Settings) -> list[str]:
@@ -156,6 +174,7 @@ def check_binds(settings: Settings) -> None:
         return
     for listener, address in open_binds(settings):
         remedy = PROTOCOLS[listener].remedy if listener in PROTOCOLS else ""
+        remedy = web.REMEDY if listener == web.NAME else remedy
         password = f"{remedy}; " if remedy else ""
         raise ConfigError(
             f"{flag_of(listener)} {address} can be reached from other machines and asks for no "

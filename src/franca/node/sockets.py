@@ -7,11 +7,16 @@ import socket
 from fcntl import ioctl
 from struct import unpack
 from termios import TIOCOUTQ
+from traceback import walk_tb
 
 LINGER_S = 10.0
 """How long a socket is kept for a peer that receives nothing of the last output."""
 LINGERING_MAX = 128
 CHECK_S = 0.02
+
+OF_SOCKETS = ("franca.node.connection", "franca.node.sockets", "franca.node.accept",
+              "franca.control.server", "franca.web.listener", "franca.web.connection")  # fmt: skip
+"""Modules whose errors of the system are about one peer."""
 
 KEEPALIVE = {"TCP_KEEPIDLE": 60, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 90_000}
 
@@ -77,3 +82,16 @@ class Lingering:
                 transport.abort()
         if self._sockets:
             self._loop.call_later(CHECK_S, self._check)
+
+
+def is_of_a_socket(error: BaseException) -> bool:
+    """Whether an error of the system came up in what handles a connection, or in the loop itself.
+
+    Any other is one of a file. To go on as if nothing had happened would leave everybody waiting
+    for a store that has failed.
+    """
+    if not isinstance(error, OSError):
+        return False
+    frames = [frame.f_globals.get("__name__", "") for frame, _ in walk_tb(error.__traceback__)]
+    ours = [name for name in frames if name.startswith("franca.")]
+    return not ours or ours[-1] in OF_SOCKETS

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 NOTICES_MAX = 1_000
 """Notices that wait to be logged; what a flood of bad peers gives rise to beyond it is dropped."""
+ABOUT_CHARS = 200
+"""What is recorded of what an operator's command was about."""
 SHARE_MESSAGES = 64
 """Messages of a turn's share, where no setting is at hand."""
 LAST_SHARES = 8
@@ -33,8 +35,6 @@ WHOLE_SHARE = 1 << 30
 """What a message is said to cost that should be the last of its turn's share."""
 FEW_PIECES = 8
 """So few pieces of a turn are not counted, unless they were said to be long."""
-GIVEN_BACK_MAX = 1_000
-"""Jobs whose delivery may be undone at once; with more under way, the first have surely left."""
 
 
 class Peer(Struct, frozen=True):
@@ -56,12 +56,14 @@ class Peer(Struct, frozen=True):
 class Notice(Struct):
     """Something about a peer that an operator should know; the node logs it, not too often.
 
-    `error` is set where a conversation raised what it should not have.
+    `error` is set where a conversation raised what it should not have. With an `action`, the peer
+    did what operators do, and `reason` says to what.
     """
 
     link: Link
     reason: str
     error: Exception | None = None
+    action: str = ""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -166,6 +168,11 @@ class Link:
         """Have an operator told what this peer did, such as sending more than is taken."""
         if len(self.notices) < NOTICES_MAX:
             self.notices.append(Notice(self, reason))
+
+    def did(self, action: str, about: str = "") -> None:
+        """Have it recorded that this peer did what operators do, by the protocol's word for it."""
+        if len(self.notices) < NOTICES_MAX:
+            self.notices.append(Notice(self, about[:ABOUT_CHARS], action=action))
 
     def close(self, reason: str = "") -> None:
         """Hang up once everything written so far has been sent; `reason` is for the log."""
@@ -344,7 +351,7 @@ class Conversation(ABC):
         """The link is gone: close the session, and keep no `Demand`.
 
         `undelivered` if something written last never left the server: a job that was granted then
-        is given back (`give_back_undelivered`).
+        is given back (`protocols/undelivered.py`).
         """
 
     def act_on_rest(self, now: Millis) -> None:
@@ -379,22 +386,3 @@ def ask_for_nothing(broker: Broker, demand: Demand | None) -> Demand | None:
     nothing = Demand(demand.session, (), demand.until)
     broker.demand(nothing, NEVER)  # it ends when the other would have: `now` decides nothing
     return nothing
-
-
-def give_back(broker: Broker, job: Job, holder: str, now: Millis) -> None:
-    """A job that was granted and that its worker never got, unless it was taken away meanwhile."""
-    try:
-        broker.give_back(job, holder, now)
-    except Refused:
-        pass
-
-
-def give_back_undelivered(broker: Broker, session: Session, heard_at: Millis, now: Millis) -> None:
-    """The same for all that a session was granted since its peer was last heard.
-
-    Where something said never left, nobody knows how much of that did.
-    """
-    for job in [*reversed(session.leases.values())][:GIVEN_BACK_MAX]:
-        if job.started_at < heard_at:
-            return
-        give_back(broker, job, session.holder, now)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 
 import msgspec
-from msgspec.structs import asdict
 
 from franca.core import model
-from franca.core.model import Attempt, Job, JobQuery, Millis, Policy, State
-from franca.store.port import fits, order_of
+from franca.core.changes import RunNote
+from franca.core.history import MINUTE_MS
+from franca.core.model import Attempt, Job, Millis, Policy, State
 from franca.store.rows import Row, seal
 
 
@@ -36,10 +35,18 @@ class Ended(msgspec.Struct, array_like=True, gc=False):
     attempt_log: list[Attempt] | None
     body: bytes
     result: bytes
+    by: int = 0
+    digest: int = 0
+    key: str = ""
+    policy: Policy = Policy()
 
 
+Note = tuple[int, str, str, int, int]
+"""A minute, a queue and a kind, what happened to their jobs (`FAILED`, `DIED`), and how often."""
+FAILED, DIED = -1, int(State.DEAD)
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Ended]).decode
+_decode_notes = msgspec.msgpack.Decoder(list[Note]).decode
 
 
 def encode(jobs: Iterable[Job]) -> bytes:
@@ -67,38 +74,64 @@ def encode(jobs: Iterable[Job]) -> bytes:
                 job.attempt_log,
                 job.body[:body],
                 job.result[:result],
+                job.by,
+                job.digest,
+                job.key,
+                job.policy,
             )
             for job in jobs
         ]
     )
 
 
-def search(rows: Iterable[Row], query: JobQuery) -> list[Job]:
-    """One page of the ended jobs that fit. All rows are read: jobs end in any order of their ids.
-
-    No more jobs than a page has are kept at a time. ValueError if a row is damaged.
-    """
-    return heapq.nsmallest(query.limit, _fitting(rows, query), key=order_of(query))
-
-
-def merge(live: list[Job], past: list[Job], query: JobQuery) -> list[Job]:
-    """One page of both."""
-    found = {job.id: job for job in past}
-    found.update((job.id, job) for job in live)
-    return sorted(found.values(), key=order_of(query))[: query.limit]
+def encode_notes(failed: Sequence[RunNote], died: Sequence[RunNote]) -> tuple[bytes, list[Note]]:
+    """One piece for what happened to jobs that have not ended, and what it says."""
+    counts: dict[tuple[int, str, str, int], int] = {}
+    for what, happened in ((FAILED, failed), (DIED, died)):
+        for queue, kind, at in happened:
+            key = (at // MINUTE_MS, queue, kind, what)
+            counts[key] = counts.get(key, 0) + 1
+    notes = [(*key, count) for key, count in counts.items()]
+    return _encode(notes), notes
 
 
-def _fitting(rows: Iterable[Row], query: JobQuery) -> Iterator[Job]:
-    for *piece, crc in rows:
-        if seal(piece) != crc:
-            raise ValueError("the history of ended jobs is damaged")
-        for job in decode(piece[2]):
-            if fits(job, query):
-                if not query.with_bodies:
-                    job.body = job.result = b""
-                yield job
+def read_piece(row: Row) -> list[Ended]:
+    """The jobs of a row of `ended`, of which notes have none. ValueError if it is damaged."""
+    *piece, crc = row
+    if seal(piece) != crc:
+        raise ValueError("the history of ended jobs is damaged")
+    return _decode(piece[2]) if piece[1] else []
 
 
-def decode(piece: bytes) -> list[Job]:
-    """The jobs of one piece."""
-    return [Job(key="", policy=Policy(), **asdict(ended)) for ended in _decode(piece)]
+def read_notes(row: Row) -> list[Note]:
+    """What a row without jobs says."""
+    return [] if row[1] else _decode_notes(row[2])
+
+
+def job_of(ended: Ended) -> Job:
+    """What is known of an ended job."""
+    return Job(
+        ended.id,
+        ended.queue,
+        ended.kind,
+        ended.name,
+        ended.key,
+        ended.body,
+        ended.media,
+        ended.origin,
+        ended.policy,
+        ended.priority,
+        ended.created_at,
+        state=ended.state,
+        ready_at=ended.ready_at,
+        started_at=ended.started_at,
+        holder=ended.holder,
+        attempts=ended.attempts,
+        failures=ended.failures,
+        losses=ended.losses,
+        attempt_log=ended.attempt_log,
+        ended_at=ended.ended_at,
+        result=ended.result,
+        by=ended.by,
+        digest=ended.digest,
+    )

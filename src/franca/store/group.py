@@ -1,14 +1,13 @@
 """A group of changes as SQL statements with their rows.
 
-It also keeps the books that go with them: how many rows there are on each shelf, and how much of
-the history of ended jobs is still to be kept.
+It also keeps the books that go with them: how many rows there are on each shelf, and those of the
+history of ended jobs.
 """
 
 from __future__ import annotations
 
 import re
 from array import array
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -16,7 +15,9 @@ import msgspec
 from franca.core.changes import Changes, Totals
 from franca.core.model import Job, JobId, Shelf
 from franca.store import ended, rows
+from franca.store.port import Bounds
 from franca.store.rows import Row, seal
+from franca.store.segments import History
 
 HELD, BACKLOG = Shelf.HELD, Shelf.BACKLOG  # an attribute of an enum takes long to be looked up
 _TABLES = {HELD: "jobs", BACKLOG: "tail"}
@@ -35,22 +36,19 @@ _SET_TOTALS = (
 _INSERT_BODY = "INSERT INTO bodies (id, body, crc) VALUES (?, ?, ?)"
 _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 
-SURPLUS_PART = 10
-"""A tenth more ended jobs than are to be kept may be there until the oldest are dropped."""
-
 DELETED_AT_ONCE = 1_000
 """Held jobs that a group deletes; the rows of more are left to the sweep."""
-FLUSHED = ("jobs", "tail", "bodies", "ended", "queues", "schedules")
+FLUSHED = ("jobs", "tail", "bodies", "ended", "segments", "rates", "queues", "schedules")
 """Tables that a flush leaves empty."""
 FLUSHED_ROWS = 1_000
 FLUSHED_BYTES = 4 * 1024 * 1024
 """A table with no more rows and bytes than these is emptied by a flush, not put aside: what is put
 aside changes the schema, which costs every later flush more than to delete a few rows."""
+SEGMENT_ROW_BYTES = 80_000
+"""What a row of `segments` has, about."""
 PIECE_JOBS = 200
 PIECE_BYTES = 1024 * 1024
 """A piece of history has no more jobs than this, nor more bytes if it has more than one job."""
-DROPPED_BYTES = 8 * 1024 * 1024
-"""History that one group deletes, unless it adds more than that."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -66,9 +64,9 @@ class GroupWriter:
     Of queues in `eras_over` no READY row is left in the tail.
     """
 
-    def __init__(self, ended_jobs: int) -> None:
-        self._ended_jobs = ended_jobs
-        self.flushes = self._last_ended = 0
+    def __init__(self, bounds: Bounds) -> None:
+        self.history = History(bounds)
+        self.flushes = 0
         self._counts: Row = ()
         self.dropped: list[str] = []
         self.schema: dict[str, list[str]] = {}
@@ -76,7 +74,7 @@ class GroupWriter:
 
     def _forget_rows(self) -> None:
         """No row is there of anything, but in tables that were put aside."""
-        self.held_rows = self.tail_rows = self.sealed = self._ended_count = 0
+        self.held_rows = self.tail_rows = self.sealed = 0
         self.body_bytes = 0
         """Bodies that lie apart have no more bytes than this; those that are gone are counted."""
         self.seals: dict[tuple[str, int | str], int] = {}
@@ -84,13 +82,8 @@ class GroupWriter:
         self.emptied: dict[str, None] = {}
         self.eras_over: list[str] = []
         self.gone: dict[JobId, None] = {}
-        self._ended_pieces: deque[tuple[int, int, int]] = deque()
-
-    def learn_ended(self, piece_id: int, count: int, size: int) -> None:
-        """Know of a piece of history that was written before."""
-        self._ended_pieces.append((piece_id, count, size))
-        self._ended_count += count
-        self._last_ended = piece_id
+        self.rate_rows = self.rate_bytes = 0
+        """No more than these there are of the rates; rows that are written again count again."""
 
     def batches(self, changes: Changes) -> list[Batch]:
         """The statements of a group, each with its rows, in order.
@@ -120,8 +113,13 @@ class GroupWriter:
         if changes.gone_from_backlog:
             self._delete(changes.gone_from_backlog, BACKLOG, group)
             self.tail_rows -= len(changes.gone_from_backlog)
-        if changes.ended and self._ended_jobs:
-            self._remember_ended(changes.ended[-self._ended_jobs :], group)
+        if self.history.bounds.jobs:
+            if changes.ended:
+                self._remember_ended(changes.ended[-self.history.bounds.jobs :], group)
+            if changes.failed or changes.died:
+                piece, notes = ended.encode_notes(changes.failed, changes.died)
+                self._remember(0, piece, group)
+                self.history.add_notes(piece, notes)
         if changes.queues_saved or changes.queues_gone:
             # `paused` is 0, 1, or the moment at which the pause ends.
             paused = [(s.queue, s.until or int(s.paused)) for s in changes.queues_saved]
@@ -222,14 +220,17 @@ class GroupWriter:
             else:
                 group.append((f"DELETE FROM {table}", ((),)))
         self._forget_rows()
+        self.history.flushed()
 
     def _large_tables(self) -> set[str]:
         """Tables that take too long to be emptied at once."""
-        sealed = len(self.seals)  # the rows of queues and schedules, and of `eras`
-        pieces = self._ended_pieces
-        rows = {"jobs": self.held_rows, "tail": self.tail_rows, "ended": len(pieces)}
-        rows |= {"queues": sealed, "schedules": sealed}
-        sizes = {"bodies": self.body_bytes, "ended": sum(size for _, _, size in pieces)}
+        history = self.history
+        # The rows of queues and schedules, and of `eras`.
+        sealed = len(self.seals) - len(history.segments)
+        rows = {"jobs": self.held_rows, "tail": self.tail_rows, "ended": history.jobs}
+        rows |= {"queues": sealed, "schedules": sealed, "rates": self.rate_rows}
+        sizes = {"bodies": self.body_bytes, "ended": history.bytes, "rates": self.rate_bytes}
+        sizes["segments"] = len(history.segments) * SEGMENT_ROW_BYTES
         large = {table for table, count in rows.items() if count > FLUSHED_ROWS}
         return large | {table for table, size in sizes.items() if size > FLUSHED_BYTES}
 
@@ -244,28 +245,14 @@ class GroupWriter:
         group.extend((index.sub(fresh, sql), None) for sql in self.schema[table])
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
-        added = 0
         for start in range(0, len(jobs), PIECE_JOBS):
-            for count, piece in _pieces(jobs[start : start + PIECE_JOBS]):
-                self._last_ended += 1
-                self._ended_pieces.append((self._last_ended, count, len(piece)))
-                row = (self._last_ended, count, piece)
-                group.append(("INSERT INTO ended VALUES (?, ?, ?, ?)", ((*row, seal(row)),)))
-                added += len(piece)
-        self._ended_count += len(jobs)
-        # Many old pieces at once: their pages are then let go whole, not written once more each.
-        if self._ended_count > self._ended_jobs + self._ended_jobs // SURPLUS_PART:
-            self._drop_ended(max(DROPPED_BYTES, 2 * added), group)
+            for part, piece in _pieces(jobs[start : start + PIECE_JOBS]):
+                self._remember(len(part), piece, group)
+                self.history.add(piece, part)
 
-    def _drop_ended(self, bytes_max: int, group: list[Batch]) -> None:
-        last = 0
-        pieces = self._ended_pieces
-        while self._ended_count - pieces[0][1] >= self._ended_jobs and bytes_max > 0:
-            last, count, size = pieces.popleft()
-            self._ended_count -= count
-            bytes_max -= size
-        if last:
-            group.append(("DELETE FROM ended WHERE id <= ?", ((last,),)))
+    def _remember(self, count: int, piece: bytes, group: list[Batch]) -> None:
+        row = (self.history.last_piece + 1, count, piece)
+        group.append(("INSERT INTO ended VALUES (?, ?, ?, ?)", ((*row, seal(row)),)))
 
     def _put(self, table: str, rows: Sequence[Row], group: list[Batch]) -> None:
         if rows:
@@ -278,23 +265,24 @@ class GroupWriter:
         if rows:
             group.append((f"DELETE FROM {table} WHERE {column} = ?", rows))
             for (name,) in rows:
-                self._unseal(table, name)
+                self.unseal(table, name)
 
     def seal(self, table: str, row: Row) -> None:
         """Have a row of a small table in `sealed`, which no change of any of them leaves alone."""
-        self._unseal(table, row[0])
+        self.unseal(table, row[0])
         self.seals[table, row[0]] = sealed = seal((table, *row))
         self.sealed ^= sealed
 
-    def _unseal(self, table: str, name: int | str) -> None:
+    def unseal(self, table: str, name: int | str) -> None:
+        """Have a row in it no more."""
         self.sealed ^= self.seals.pop((table, name), 0)
 
 
-def _pieces(jobs: Sequence[Job]) -> Iterator[tuple[int, bytes]]:
-    """How many jobs each piece of history has, and the piece; halves of what is too large."""
+def _pieces(jobs: Sequence[Job]) -> Iterator[tuple[Sequence[Job], bytes]]:
+    """The jobs of each piece of history, and the piece; halves of what is too large."""
     piece = ended.encode(jobs)
     if len(piece) <= PIECE_BYTES or len(jobs) == 1:
-        yield len(jobs), piece
+        yield jobs, piece
     else:
         half = len(jobs) // 2
         yield from _pieces(jobs[:half])

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Iterable, Sequence
 from copy import copy
+from operator import itemgetter
 
 from msgspec.structs import replace
 
 from franca.core.changes import Changes, QueueSetting, Totals
-from franca.core.model import BacklogCount, Job, JobId, JobQuery, Schedule, Shelf, State
+from franca.core.history import HOUR_MS, Found, Past, Rates, RatesQuery, Search, Tallies
+from franca.core.model import (
+    NEVER,
+    BacklogCount,
+    Job,
+    JobId,
+    JobQuery,
+    Millis,
+    Schedule,
+    Shelf,
+    State,
+)
 from franca.core.stubs import needs_stub, stub_of
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
-from franca.store.port import Store, StoreError, count_timed, fits, order_of
+from franca.store import rates
+from franca.store.criteria import Criteria, Key, order_of_search, put_together, read_cursor
+from franca.store.ended import encode_notes
+from franca.store.port import KEPT, Bounds, Store, StoreError, count_timed, fits, order_of
 from franca.store.rows import BODY_APART_BYTES
+from franca.store.segments import Growing
 
 HELD = Shelf.HELD
+ENDED_JOBS = 10_000
+ENDED_BYTES = 64 * 1024 * 1024
+"""What is remembered of ended jobs, if no less is asked for: a tenth of it is much for memory."""
 
 
 class MemoryStore(Store):
@@ -23,11 +43,16 @@ class MemoryStore(Store):
 
     instant = True
 
-    def __init__(self, ended_jobs: int = 10_000) -> None:
+    def __init__(self, ended: Bounds = KEPT) -> None:
         self.held: dict[JobId, Job] = {}
         self.tail: dict[JobId, Job] = {}
         self.bodies: dict[JobId, bytes] = {}
-        self.ended: deque[Job] = deque(maxlen=ended_jobs)
+        self.ended: deque[Job] = deque()
+        self._kept = Bounds(min(ended.jobs, ENDED_JOBS), min(ended.bytes, ENDED_BYTES), ended.ms)
+        self._ended_bytes = self._cancelled = 0
+        self._slots: rates.Slots = {}
+        self._latest: Millis = NEVER
+        self._hour = 0
         self.queues: dict[str, QueueSetting] = {}
         self.schedules: dict[str, Schedule] = {}
         self.totals = Totals()
@@ -51,6 +76,8 @@ class MemoryStore(Store):
             for shelf in (self.held, self.tail, self.bodies, self.queues, self.schedules):
                 shelf.clear()
             self.ended.clear()
+            self._slots.clear()
+            self._ended_bytes = self._cancelled = 0
         for queue in changes.emptied_backlogs:
             spared = set(changes.spared)
             for job in [j for j in self.tail.values() if j.queue == queue]:
@@ -73,7 +100,8 @@ class MemoryStore(Store):
         if self.bodies:
             for job in (*changes.gone_from_memory, *changes.gone_from_backlog):
                 self.bodies.pop(job.id, None)
-        self.ended.extend(changes.ended)
+        if changes.ended or changes.failed or changes.died:
+            self._remember(changes)
         self.queues |= {setting.queue: setting for setting in changes.queues_saved}
         for name in changes.queues_gone:
             self.queues.pop(name, None)
@@ -82,6 +110,35 @@ class MemoryStore(Store):
             self.schedules.pop(schedule_id, None)
         self.totals = changes.totals
         return [self._supply(want) for want in wants]
+
+    def _remember(self, changes: Changes) -> None:
+        growing = Growing(1)
+        if changes.ended:
+            growing.add(changes.ended, 0)
+            self.ended.extend(changes.ended)
+            self._ended_bytes += sum(map(_size_of, changes.ended))
+        _, notes = encode_notes(changes.failed, changes.died)
+        if notes:
+            growing.add_notes(notes, 0)
+        self._cancelled += growing.cancelled
+        self._latest = growing.max_at
+        rates.fold(growing.happened, self._slots)
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        kept, ended = self._kept, self.ended
+        while ended and (
+            len(ended) > kept.jobs
+            or self._ended_bytes > kept.bytes
+            or ended[0].ended_at < self._latest - kept.ms
+        ):
+            job = ended.popleft()
+            self._ended_bytes -= _size_of(job)
+            self._cancelled -= job.state is State.CANCELLED
+        if self._latest // HOUR_MS != self._hour:
+            self._hour = self._latest // HOUR_MS
+            slots = self._slots.items()
+            self._slots = {slot: of for slot, of in slots if not slot.is_old(self._latest)}
 
     def _supply(self, want: Want) -> list[Job]:
         if isinstance(want, Recall):
@@ -113,6 +170,43 @@ class MemoryStore(Store):
         """Everything that fits; in memory there is only one truth."""
         return self._search(query, with_ended=True)
 
+    def search(self, search: Search) -> Found:
+        """The same, all at once."""
+        order, criteria = order_of_search(search), Criteria.of_search(search)
+        after = read_cursor(order, search.cursor)
+        live = [*self.held.values(), *self.tail.values()] if criteria.wants_live() else []
+        ended = [*self.ended] if criteria.wants_ended() else []
+        entries: list[tuple[Key, Job]] = []
+        found = Found([], looked_at=len(live) + len(ended), of=len(live) + len(ended))
+        for job in criteria.among([*live, *ended]):
+            key = order.of_live(job)
+            if search.body_bytes < 0:
+                job = self._whole(job)
+            if key > after and (search.fits is None or search.fits(job)):
+                entries.append((key, job))
+        if not criteria.wants_live() and criteria.are_counted() and search.fits is None:
+            found.total = len(criteria.among(ended))
+        few = heapq.nsmallest(search.limit + 1, entries, key=itemgetter(0))
+        copies = [(key, replace(self._whole(job))) for key, job in few]
+        put_together(found, search, copies, [])
+        return found
+
+    def past(self) -> Past:
+        """What is remembered."""
+        ended = self.ended
+        done = len(ended) - self._cancelled
+        oldest = ended[0].ended_at if ended else NEVER
+        return Past(done, self._cancelled, self._ended_bytes, oldest)
+
+    def note(self, at: Millis, queues: Tallies, kinds: Tallies) -> None:
+        """Count it at once."""
+        self._latest = at
+        rates.fold_noted(at, {"queue": queues, "kind": kinds}, self._slots)
+
+    def rates(self, query: RatesQuery) -> Rates:
+        """What is remembered of some time."""
+        return rates.answer(query, [*self._slots.items()])
+
     def _search(self, query: JobQuery, *, with_ended: bool) -> list[Job]:
         jobs = [*self.held.values(), *self.tail.values(), *(self.ended if with_ended else ())]
         found = sorted((job for job in jobs if fits(job, query)), key=order_of(query))
@@ -142,3 +236,7 @@ def backlog_counts(jobs: Iterable[Job]) -> list[BacklogCount]:
         else:
             count_timed(count, job.state, job.failures > 0, job.policy.keep_dead)
     return list(counts.values())
+
+
+def _size_of(job: Job) -> int:
+    return job.weight + len(job.result)

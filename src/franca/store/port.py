@@ -8,10 +8,11 @@ for the interpreter, and only the wait for the disk runs on another.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from franca.core.changes import Changes
-from franca.core.model import BacklogCount, Job, JobQuery, State
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
+from franca.core.model import BacklogCount, Job, JobQuery, Millis, State
 from franca.core.wants import Snapshot, Want
 
 
@@ -29,6 +30,17 @@ class StoreDamaged(StoreError):
 
 class StoreFull(StoreError):
     """No room on the disk, and none could be made. The group is not durable."""
+
+
+class Bounds(NamedTuple):
+    """How much of the past a store keeps: whichever is passed first."""
+
+    jobs: int
+    bytes: int = 1 << 40
+    ms: Millis = 1 << 40
+
+
+KEPT = Bounds(10_000)
 
 
 class Store(Protocol):
@@ -73,6 +85,27 @@ class Store(Protocol):
 
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included. May be called on another thread."""
+
+    def search(self, search: Search) -> Found:
+        """The same, with more conditions, and only as far as it is looked at in one go.
+
+        May be called on another thread. `BadCursor` if no answer has named that place.
+        """
+
+    def past(self) -> Past:
+        """What is kept of ended jobs, counted and not looked for."""
+
+    def note(self, at: Millis, queues: Tallies, kinds: Tallies) -> None:
+        """Have what the store cannot know counted with the rates, each time since the last.
+
+        Once a minute or less often; the last may be lost if the server is killed.
+        """
+
+    def rates(self, query: RatesQuery) -> Rates:
+        """What happened to the jobs of queues or kinds. May be called on another thread.
+
+        Minutes are kept for a day, hours for a month.
+        """
 
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """A whole and consistent copy, as a file. May be called on another thread.

@@ -14,7 +14,8 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
-from franca.core.model import Job, JobId, Policy, Shelf, weigh
+from franca.core.model import Job, JobId, Policy, Shelf
+from franca.core.weights import weigh
 
 BODY_APART_BYTES = 2_048
 """A body larger than this has a row of its own, so that a change of state does not copy it."""

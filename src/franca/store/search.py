@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice, pairwise
 from typing import NamedTuple
 
@@ -110,7 +111,7 @@ def read_page(
     order = "run_at, id"
     if not query.by_time:
         order = "id DESC" if query.newest_first else "id"
-        bound = _bound(db, [source for source in sources if source.walks(query)], query)
+        bound, _ = bound_of(db, [source for source in sources if source.walks(query)], query)
         edge = _FIRST if query.newest_first else _LAST
         ends = sorted((_next_id(query), edge if bound is None else bound))
         within.append("j.id BETWEEN ? AND ?")
@@ -130,6 +131,30 @@ def read_page(
     found.sort(key=lambda entry: entry[1][0], reverse=query.newest_first)
     there = [entry for entry in found[:limit] if entry[1][0] not in gone]
     return there, bound or 0 if len(found) < limit else found[limit - 1][1][0]
+
+
+class Gone:
+    """The same for one who reads page by page: what is gone now may not have been, and be back."""
+
+    def __init__(self) -> None:
+        self._ids: Collection[JobId] = ()
+        self._marks: list[Row] = []
+
+    def now(self, db: sqlite3.Connection) -> Collection[JobId]:
+        """By the file, as this transaction sees it."""
+        if (marks := db.execute("SELECT id, crc FROM gone").fetchall()) != self._marks:
+            self._ids, self._marks = read_gone(db), marks
+        return self._ids
+
+
+@contextmanager
+def reading(db: sqlite3.Connection) -> Iterator[None]:
+    """One view of the file inside the block."""
+    db.execute("BEGIN")
+    try:
+        yield
+    finally:
+        db.execute("ROLLBACK")
 
 
 def read_gone(db: sqlite3.Connection) -> dict[JobId, None]:
@@ -157,12 +182,18 @@ def sources_of(query: JobQuery) -> list[Source]:
     return sources + [tail._replace(state=state) for state in _FITS if state in query.states]
 
 
-def _bound(db: sqlite3.Connection, sources: list[Source], query: JobQuery) -> JobId | None:
-    """The id up to which none of these has more rows than a page looks at; None if they end."""
+def bound_of(
+    db: sqlite3.Connection, sources: list[Source], query: JobQuery
+) -> tuple[JobId | None, int]:
+    """The id up to which none of these has more rows than a page looks at; None if they end.
+
+    And how many rows there are up to it, at most.
+    """
     step = -1 if query.newest_first else 1
     ways = [(">=", ""), ("<", "DESC")] if step > 0 else [("<=", "DESC"), (">", "")]
     start = _next_id(query)
     bounds: list[JobId] = []
+    looked_at = 0
     for source in sources:
         state = "1" if source.state is None else _FITS[source.state].format("j.state")
         where = f"{source.table} j WHERE {state} AND j.id"
@@ -174,10 +205,11 @@ def _bound(db: sqlite3.Connection, sources: list[Source], query: JobQuery) -> Jo
             for way, number in zip(ways, (LOOK_ROWS, CHECKED_ROWS), strict=True)
         )
         check_order([*before[::-1], (start - (step > 0), 0), *ids][::step])
+        looked_at += len(ids)
         bounds += [job_id for (job_id,) in ids[LOOK_ROWS - 1 :]]
     if not bounds:
-        return None
-    return max(bounds) if query.newest_first else min(bounds)
+        return None, looked_at
+    return max(bounds) if query.newest_first else min(bounds), looked_at
 
 
 def _next_id(query: JobQuery) -> JobId:
@@ -287,18 +319,11 @@ class Reading:
         found: list[Job] = []
         room = FOUND_BYTES
         rest = query
-        gone: Collection[JobId] = ()
-        marks: list[Row] = []
+        gone = Gone()
         while True:
             check()
-            db.execute("BEGIN")
-            try:
-                # By the file, at the moment of this page: what is gone now may not have been.
-                if (found_marks := db.execute("SELECT id, crc FROM gone").fetchall()) != marks:
-                    gone, marks = read_gone(db), found_marks
-                jobs, reached = self._page(db, rest, room, gone)
-            finally:
-                db.execute("ROLLBACK")
+            with reading(db):
+                jobs, reached = self._page(db, rest, room, gone.now(db))
             found += jobs
             room -= sum(job.weight for job in jobs)
             if len(found) >= query.limit or not reached or room <= 0:

@@ -22,6 +22,7 @@ from franca.store import search
 from franca.store.group import FLUSHED_BYTES, GroupWriter
 from franca.store.port import count_timed
 from franca.store.rows import BODY_APART_BYTES, SOUND, Row, bodiless, job_of, seal
+from franca.store.segments import SEGMENT_COLUMNS, read_segment
 
 RECENT_NAMES = 10_000
 HELD_BODIES_BYTES = 24 * 1024 * 1024
@@ -40,8 +41,9 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
     settings = _sealed_rows(db, books, "queues")
     schedules = _sealed_rows(db, books, "schedules")
     books.eras = dict(_sealed_rows(db, books, "eras"))
+    _learn_history(db, books)
     if books.sealed != sealed:
-        raise ValueError("the settings of queues or the schedules are damaged")
+        raise ValueError("the settings of queues, schedules, or the list of segments are damaged")
     books.gone = search.read_gone(db)
     policies: dict[Policy, Policy] = {}
     jobs = _held(db, policies)
@@ -52,8 +54,6 @@ def read_snapshot(db: sqlite3.Connection, books: GroupWriter) -> Snapshot:
         raise ValueError(f"{held} and {tail} jobs were written, {there}")
     books.held_rows, books.tail_rows = held, tail
     books.body_bytes = _body_bytes(db)
-    for piece in db.execute("SELECT id, count, length(jobs) FROM ended ORDER BY id"):
-        books.learn_ended(*piece)
     return Snapshot(
         totals=totals,
         held=[job for job in jobs if job.id not in books.gone],
@@ -96,6 +96,19 @@ def _sealed_rows(db: sqlite3.Connection, books: GroupWriter, table: str) -> list
     for row in rows:
         books.seal(table, row)
     return rows
+
+
+def _learn_history(db: sqlite3.Connection, books: GroupWriter) -> None:
+    """Know of all segments, and count what lies behind them as when it was written."""
+    history = books.history
+    for row in db.execute(f"SELECT {SEGMENT_COLUMNS} FROM segments ORDER BY id"):
+        history.learn_segment(read_segment(row))
+        books.seal("segments", (row[0], row[-1]))
+    for row in db.execute("SELECT * FROM ended WHERE id > ? ORDER BY id", (history.last_piece,)):
+        history.learn_piece(row)
+    some = "SELECT length(tallies) AS size FROM rates"
+    rates = db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM ({some})")
+    books.rate_rows, books.rate_bytes = rates.fetchone()
 
 
 def _learn_schema(db: sqlite3.Connection, books: GroupWriter) -> None:

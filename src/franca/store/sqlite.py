@@ -12,17 +12,19 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
 from franca.core.changes import Changes
-from franca.core.model import Job, JobQuery, State
+from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
+from franca.core.model import Job, JobQuery, Millis
 from franca.core.wants import Snapshot, Want
-from franca.store import ended, files
+from franca.store import files
 from franca.store.group import Batch, GroupWriter
 from franca.store.migrate import migrate
-from franca.store.port import Store, StoreDamaged, StoreError, StoreFull
+from franca.store.port import KEPT, Bounds, Store, StoreDamaged, StoreError, StoreFull
+from franca.store.reader import Readers, Searcher
+from franca.store.seal import Sealer
 from franca.store.search import Reading
 from franca.store.snapshot import read_snapshot
 from franca.store.sweep import Shrinker, Sweeper
@@ -43,8 +45,6 @@ AMPLE_ROOM_BYTES = 1024 * 1024 * 1024
 CHECK_EVERY_S = 0.02
 """How often it is looked, at most, whether the files are still the same ones. Whether they are
 there at all is looked at after each group, which takes a quarter of the time."""
-INTERRUPT_EVERY_S = 0.02
-"""How often threads that still read are told again to stop."""
 UNREADABLE = "unreadable"
 DAMAGE = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_ERROR", UNREADABLE)
 """How errors begin that a file gives rise to which is not what was written."""
@@ -53,41 +53,6 @@ FAILURES = (sqlite3.Error, ValueError, TypeError, OSError)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Readers:
-    """The threads that read the store: whoever closes it must know that none of them is left."""
-
-    def __init__(self) -> None:
-        self.ending = False
-        self._count = 0
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def one(self) -> Iterator[None]:
-        """Be one of them inside the block."""
-        with self._changed:
-            self.check()
-            self._count += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._count -= 1
-                self._changed.notify_all()
-
-    def check(self) -> None:
-        """`StoreError` if they are to end; called now and then by one that reads for long."""
-        if self.ending:
-            raise StoreError("the server is stopping")
-
-    def end(self, interrupt: Callable[[], None]) -> None:
-        """Let no more begin; interrupt those that read until none is left."""
-        with self._changed:
-            self.ending = True
-            while self._count:
-                interrupt()
-                self._changed.wait(INTERRUPT_EVERY_S)
 
 
 def _as_store_errors(
@@ -117,7 +82,7 @@ class SqliteStore(Store):
         self,
         path: str,
         *,
-        ended_jobs: int = 10_000,
+        ended: Bounds = KEPT,
         make_room: Callable[[], bool] = lambda: False,
         step: Callable[[str], None] = lambda name: None,
     ) -> None:
@@ -127,10 +92,8 @@ class SqliteStore(Store):
         self._room_seen = 0
         self._make_room = make_room
         self._step = step
-        self._ended_jobs = ended_jobs
+        self._ended = ended
         self._index = -1
-        self._reader: sqlite3.Connection | None = None
-        self._searching = threading.Lock()
         self._copying = threading.Lock()
         self._readers = Readers()
         self._group: list[Batch] = []
@@ -139,6 +102,8 @@ class SqliteStore(Store):
     _db: sqlite3.Connection
     _books: GroupWriter
     _reading: Reading
+    _searcher: Searcher
+    _sealer: Sealer
     _sweeper: Sweeper
     _shrinker: Shrinker
 
@@ -157,8 +122,10 @@ class SqliteStore(Store):
         try:
             migrate(self._db, self._step)
             files.make_shrinkable(self._db, self.path)
-            self._books = GroupWriter(self._ended_jobs)
+            self._books = GroupWriter(self._ended)
             self._reading = Reading(self._books)
+            self._searcher = Searcher(self.path, self._books, self._reading, self._readers)
+            self._sealer = Sealer(self._db, self._books)
             self._sweeper = Sweeper(self._db, self._books)
             self._shrinker = Shrinker(self._db)
             snapshot = read_snapshot(self._db, self._books)
@@ -268,14 +235,25 @@ class SqliteStore(Store):
     @_as_store_errors
     def find(self, query: JobQuery) -> list[Job]:
         """Committed jobs that fit, ended ones included, on the read-only connection."""
-        with self._readers.one(), self._searching:
-            if self._reader is None:
-                self._reader = connect_to_read(self.path)
-            live = self._reading.find_live(self._reader, query, self._readers.check)
-            if query.states and not {State.DONE, State.CANCELLED} & set(query.states):
-                return live
-            past = ended.search(self._reader.execute("SELECT * FROM ended"), query)
-            return ended.merge(live, past, query)
+        return self._searcher.find(query)
+
+    @_as_store_errors
+    def search(self, search: Search) -> Found:
+        """The same, as far as it is looked at in one go."""
+        return self._searcher.search(search)
+
+    @_as_store_errors
+    def rates(self, query: RatesQuery) -> Rates:
+        """What happened in some time."""
+        return self._searcher.rates(query)
+
+    def past(self) -> Past:
+        """What is kept of ended jobs."""
+        return self._books.history.past()
+
+    def note(self, at: Millis, queues: Tallies, kinds: Tallies) -> None:
+        """Have this written soon."""
+        self._books.history.note(at, queues, kinds)
 
     def backup(self, path: str, spare_bytes: int = 0) -> None:
         """Copy the whole store into a new file, synced before this returns; one at a time."""
@@ -293,11 +271,7 @@ class SqliteStore(Store):
 
     def end_reading(self) -> None:
         """Interrupt searches and copies, and wait until their threads have let go."""
-        self._readers.end(self._interrupt)
-
-    def _interrupt(self) -> None:
-        if self._reader is not None:
-            self._reader.interrupt()
+        self._readers.end(self._searcher.interrupt)
 
     @_as_store_errors
     def wants_tidying(self) -> bool:
@@ -310,15 +284,22 @@ class SqliteStore(Store):
             looks = looks or self._size > self._room_seen
         if self._log_is_long(self._room_seen):
             return True
-        if self._sweeper.is_behind() or (looks and self.has_leftovers()):
+        if (
+            self._sweeper.is_behind()
+            or self._sealer.is_behind()
+            or (looks and self.has_leftovers())
+        ):
             return True
         is_time = self._groups % SWEEP_EVERY == 0
-        return is_time and (self._sweeper.has_work() or self._shrinker.shrinking)
+        return is_time and (self._has_rows_to_do() or self._shrinker.shrinking)
 
     @_as_store_errors
     def has_leftovers(self) -> bool:
         """Whether rows are left of what is gone, or the file has more room than it needs."""
-        return self._sweeper.has_work() or self._shrinker.has_work(self._room())
+        return self._has_rows_to_do() or self._shrinker.has_work(self._room())
+
+    def _has_rows_to_do(self) -> bool:
+        return self._sweeper.has_work() or self._sealer.has_work()
 
     def _log_is_long(self, room: int) -> bool:
         pages = int.from_bytes(os.pread(self._index, 4, LOG_FRAMES_AT), sys.byteorder)
@@ -336,8 +317,10 @@ class SqliteStore(Store):
         """
         self._step("before-checkpoint")
         try:
-            waits = self._sweeper.has_work()
-            if waits:
+            waits = self._has_rows_to_do()
+            if self._sealer.has_work():
+                self._sealer.seal()
+            elif waits:
                 self._sweeper.sweep()
             elif self._shrinker.has_work(self._room()):
                 waits = self._shrinker.shrink(self._room())
@@ -355,8 +338,7 @@ class SqliteStore(Store):
     def close(self) -> None:
         """Move the log into the file and let both go. Without room the log stays."""
         self.end_reading()
-        if self._reader is not None:
-            self._reader.close()
+        self._searcher.close()
         try:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")

@@ -39,6 +39,8 @@ a backlog that comes and goes shall find the room that it left."""
 _SWEPT: dict[str, tuple[str, int | str, str]] = {
     "bodies": ("id", 0, "length(body)"),
     "ended": ("id", 0, "length(jobs)"),
+    "segments": ("id", 0, "length(ids) + length(names)"),
+    "rates": ("id", 0, "length(tallies)"),
     "queues": ("queue", "", "0"),
     "schedules": ("id", "", "length(schedule)"),
 }

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from franca.core.limits import Limits
+from franca.core.model import State
 from franca.protocols.eventmq.schedules import schedule_id
 from tests.protocols.eventmq.puppet import Puppet, World
 from tests.protocols.world import START
@@ -340,3 +341,28 @@ def test_rules_of_several_queues_share_one_worker_of_all(client: Puppet, world: 
         scheduled(client, queue=queue, headers="nohaste", body=call("a.b", queue))
     world.worker((10, "one"), (10, "two"))
     assert {rule.job.queue for rule in world.broker.schedules.by_id.values()} == {"one", "two"}
+
+
+def test_a_rule_that_is_paused_stays_so_when_its_client_says_it_again(
+    world: World, client: Puppet, worker: Puppet
+) -> None:
+    scheduled(client)
+    assert len(worker.given()) == 1
+    (rule_id,) = world.broker.schedules.by_id
+    world.broker.pause_schedule(rule_id)
+    scheduled(client, "30")
+    assert firings(world, worker, 2 * MINUTE) == []
+    world.broker.resume_schedule(rule_id, world.now)
+    assert firings(world, worker, MINUTE) == [30, 60]
+
+
+def test_it_is_known_who_made_a_rule_and_which_job_it_made_last(
+    world: World, client: Puppet, worker: Puppet
+) -> None:
+    scheduled(client)
+    (rule,) = world.broker.schedules.by_id.values()
+    assert rule.last is not None
+    (job,) = world.broker.jobs.values()
+    assert (rule.source, rule.last.job_id, rule.last.state) == ("eventmq", job.id, State.READY)
+    worker.done(worker.given()[0])
+    assert rule.last.state is State.DONE

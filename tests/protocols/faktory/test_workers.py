@@ -166,3 +166,18 @@ def test_some_of_very_many_queues_are_shown(world: World, worker: Puppet) -> Non
     worker.say(" ".join(["FETCH", *names]))
     (view,) = world.service.workers()
     assert list(view.queues) == names[:100]
+
+
+def test_a_worker_that_missed_a_beat_is_shown_as_stalled_until_it_is_taken_for_gone(
+    world: World,
+) -> None:
+    worker = world.peer("w1")
+    worker.push("jid-0001", queue="q")
+    worker.fetch("q")
+    for after, state in ((30_000, "busy"), (30_001, "stalled"), (60_000, "stalled")):
+        (view,) = world.service.workers(START + after)
+        assert (view.state, view.fetched_at) == (state, START)
+        assert [(run.type, run.queue) for run in view.running] == [("prove", "q")]
+    world.service.ask_worker("w1", "stop")
+    (view,) = world.service.workers(START + 60_000)
+    assert view.state == "stopping"

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from franca.core.model import State
+from franca.core.model import Progress, State
 from franca.protocols.bodies import BYTES, JSON_ARGS, JSON_JOB, as_bytes, as_json_args
 from tests.protocols.faktory.puppet import OK
 from tests.protocols.gearman.puppet import World, res
@@ -167,3 +167,24 @@ def test_a_jid_that_is_no_unique_id_is_made_one(world: World) -> None:
     unique = worker.call(Type.GRAB_JOB_UNIQ).arguments[2]
     assert len(unique) <= 63
     unique.decode()
+
+
+@pytest.mark.parametrize(
+    ("progress", "numbers"),
+    [
+        (Progress(40, 100), ("40", "100")), (Progress(0.25, 1.0), ("0.25", "1")), (Progress(text="soon"), ("0", "0")),
+        (Progress(-1, 1 << 70), ("-1", "1180591620717411303424")), (Progress(said=b"007\0+5"), ("007", "+5")),
+        (Progress(3, 4, said=b"three of four"), ("3", "4")),
+    ],
+)  # fmt: skip
+def test_how_far_a_worker_of_another_protocol_is_comes_as_numbers(
+    world: World, progress: Progress, numbers: tuple[str, str]
+) -> None:
+    client = world.connect()
+    handle = client.submit()
+    session = world.stranger_on("f")
+    (job,) = session.leases.values()
+    world.broker.report_progress(job, session.holder, progress, world.now)
+    world.run()
+    assert client.heard() == [res(Type.WORK_STATUS, handle, *numbers)]
+    assert client.status(handle) == [b"1", b"1", *(text.encode() for text in numbers)]

@@ -452,7 +452,7 @@ def test_lost_workers_that_are_remembered_are_bounded(monkeypatch: pytest.Monkey
 def test_operators_see_workers_and_what_they_offer(world: World) -> None:
     world.worker("a", "b")
     (view,) = world.service.workers()
-    assert (view.protocol, view.queues, view.state) == ("memodb", ("a", "b"), "running")
+    assert (view.protocol, view.queues, view.state) == ("memodb", ("a", "b"), "idle")
     assert view.host == "127.0.0.1:9"
 
 

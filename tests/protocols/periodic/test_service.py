@@ -141,7 +141,7 @@ def test_operators_see_workers_and_may_have_them_rest(world: World) -> None:
     world.peer()
     worker = world.worker("f", "e")
     (view,) = world.service.workers()
-    assert (view.protocol, list(view.queues), view.state) == ("periodic", ["e", "f"], "running")
+    assert (view.protocol, list(view.queues), view.state) == ("periodic", ["e", "f"], "idle")
     assert not world.service.ask_worker("nobody", "quiet")
     worker.say(p.GRAB_JOB)
     worker.heard()

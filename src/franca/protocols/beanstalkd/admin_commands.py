@@ -107,6 +107,7 @@ def _kick(conversation: BeanstalkdConversation, message: Kick) -> Task:
                 break
         if count:
             break
+    conversation.link.did("kick", f"{conversation.tube}: {count} jobs")
     return b"KICKED %d\r\n" % count
 
 
@@ -224,6 +225,7 @@ def on_pause_tube(conversation: BeanstalkdConversation, message: PauseTube, now:
         conversation.link.write(NOT_FOUND)
         return
     service.pause(message.tube, message.delay_s, now)
+    conversation.link.did("pause-tube", f"{message.tube} {message.delay_s}")
     conversation.link.write_after_commit(b"PAUSED\r\n")
 
 

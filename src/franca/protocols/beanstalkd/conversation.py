@@ -21,7 +21,9 @@ from franca.protocols.beanstalkd import (
 )
 from franca.protocols.beanstalkd.messages import Malformed
 from franca.protocols.beanstalkd.wire import NOT_FOUND, OUT_OF_MEMORY, CommandReader
-from franca.protocols.conversation import Conversation, Link, give_back_undelivered
+from franca.protocols.conversation import Conversation, Link
+from franca.protocols.numbers import BEANSTALKD
+from franca.protocols.undelivered import give_back_undelivered
 
 if TYPE_CHECKING:
     from franca.protocols.beanstalkd.service import BeanstalkdService
@@ -45,7 +47,7 @@ class BeanstalkdConversation(Conversation):
         super().__init__(link)
         self.service = service
         self.broker = service.broker
-        self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
+        self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self, BEANSTALKD)
         self.reader = CommandReader(service.max_job_size)
         self.tube = DEFAULT
         self.watched: dict[str, None] = {DEFAULT: None}
@@ -53,6 +55,7 @@ class BeanstalkdConversation(Conversation):
         self.is_producer = False
         self.is_worker = False
         self.seen_at = link.opened_at
+        self.asked_at: Millis = NEVER
         self._deadlines: list[tuple[Millis, JobId]] = []
 
     def on_message(self, message: Any, now: Millis) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from franca.core.broker import Broker
 from franca.core.errors import Refused
-from franca.core.model import Millis
+from franca.core.model import NEVER, Millis
 from franca.protocols.beanstalkd import messages
 from franca.protocols.beanstalkd.conversation import DEFAULT, BeanstalkdConversation
 from franca.protocols.beanstalkd.jobs import URGENT_BELOW
@@ -23,7 +23,7 @@ from franca.protocols.beanstalkd.settings import BeanstalkdSettings
 from franca.protocols.beanstalkd.wire import OUT_OF_MEMORY, TUBE
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import ServerFacts, Surroundings
-from franca.protocols.service import Service, WorkerView
+from franca.protocols.service import Service, WorkerView, runs_of, state_of
 
 FEW_TUBES: Final = 16
 """So many a connection may always watch; those beyond take room that all connections share."""
@@ -128,20 +128,23 @@ class BeanstalkdService(Service):
             if self.exists(tube):
                 self._counts[tube] = counts
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         """Connections that have asked for a job."""
         return [
             WorkerView(
                 name=one.session.holder,
                 protocol=self.name,
                 host=one.link.peer.address,
-                state="running",
+                state=state_of(running),
                 started_at=one.link.opened_at,
                 seen_at=one.seen_at,
                 queues=list(one.watched),
+                running=running,
+                fetched_at=one.asked_at,
             )
             for one in self.conversations
             if one.is_worker
+            for running in (runs_of(one.session.leases.values()),)
         ]
 
     # -- tubes ------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def on_reserve_with_timeout(
 
 
 def _reserve(conversation: BeanstalkdConversation, until: Millis, now: Millis) -> None:
+    conversation.asked_at = now
     watched = conversation.watched if not conversation.service.stopping else {}
     deadline = conversation.next_deadline()
     if conversation.link.input_ended:

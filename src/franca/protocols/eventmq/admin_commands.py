@@ -119,6 +119,7 @@ def on_disconnect(conversation: EventmqConversation, frames: list[bytes], now: M
         if not conversation.link.peer.may(service.settings.remote_shutdown):
             raise Unfit("a DISCONNECT from afar")
         conversation.answer(service.encoder.ack(frames[3]))
+        conversation.link.did("DISCONNECT")
         service.request_stop()
     else:
         conversation.answer(service.encoder.kbye())

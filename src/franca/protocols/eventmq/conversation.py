@@ -22,6 +22,7 @@ from franca.protocols.eventmq.transport import ZmtpConversation
 from franca.protocols.eventmq.wire import FRAMES_MIN, VERSION, VERSIONS, unwrap
 from franca.protocols.eventmq.workers import Worker
 from franca.protocols.eventmq.zmtp import LARGE_BYTES, Message, Truncated
+from franca.protocols.numbers import EVENTMQ
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.service import EventmqService
@@ -225,7 +226,9 @@ class EventmqConversation(ZmtpConversation):
         session = self._session
         if session is None:
             holder = HOLDERS + self.link.id
-            session = self._session = self.broker.open_session(holder, OnHangUp.RETURN, self)
+            session = self._session = self.broker.open_session(
+                holder, OnHangUp.RETURN, self, EVENTMQ
+            )
         return session
 
     def refuse(self, reason: str) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 from franca.core.broker import Broker
 from franca.core.errors import Refused, StoreFull, TooMuch
 from franca.core.model import Millis, Schedule
-from franca.core.schedules import check_moments, size_of
+from franca.core.schedules import check_moments
 from franca.protocols.eventmq.jobs import NO_MORE, ORIGIN, Intake, intended_queue
 from franca.protocols.eventmq.texts import Unfit, is_set, number_in, number_of, read_headers
 
@@ -60,6 +60,7 @@ class Schedules:
         if len(body) > most:
             raise TooMuch(f"a SCHEDULE of {len(body)} bytes, and all rules have at most {most}")
         schedule = Schedule(schedule_id(body), self._intake.plain_job(frames[4], body))
+        schedule.source = ORIGIN
         if cron:
             fields = cron.replace("?", "*").split()
             # Seconds come first in our library, and not last.
@@ -67,7 +68,7 @@ class Schedules:
             schedule.timezone = headers.get("timezone", self._timezone)
         else:
             schedule.every_ms = max(int(interval * 1000), EVERY_MS_MIN)
-        self._check_room(schedule)
+        self._rules.check_room(schedule, self._broker.limits)
         runs = number_in(headers, "run_count")
         if runs is None:
             runs = number_in(headers, "run-count")
@@ -78,21 +79,12 @@ class Schedules:
             schedule.runs_left = runs
         self._begin(schedule, now, hasty=not is_set(headers, "nohaste"))
 
-    def _check_room(self, schedule: Schedule) -> None:
-        """Rules are kept in memory, for good: there may be only so many."""
-        rules, limits = self._rules, self._broker.limits
-        old = rules.by_id.get(schedule.id)
-        size = rules.bytes + size_of(schedule) - (0 if old is None else size_of(old))
-        if (old is None and len(rules.by_id) >= limits.rules_max) or size > limits.rules_bytes:
-            most = f"{limits.rules_max} rules or {limits.rules_bytes} bytes of them"
-            raise TooMuch(f"a SCHEDULE of {size_of(schedule)} bytes beyond {most}")
-
     def _begin(self, schedule: Schedule, now: Millis, *, hasty: bool) -> None:
         """Put a rule in force. Its first run, if it is a hasty one, is already under way then.
 
-        So it happens even if the rule is taken back or replaced at once. While there
-        is no room for new jobs it is left to the rule itself. `Refused`, and nothing happened, if
-        the rule or its first job cannot be taken.
+        So it happens even if the rule is taken back or replaced at once; not if that rule was there
+        before and is paused. While there is no room for new jobs it is left to the rule itself.
+        `Refused`, and nothing happened, if the rule or its first job cannot be taken.
         """
         broker = self._broker
         try:
@@ -101,9 +93,10 @@ class Schedules:
             # Its own text repeats the line, and a log is no place for what strangers write.
             raise Unfit("a cron line that names no moment, or no such time zone") from None
         fire_now = False
-        if hasty:
+        in_force = self._rules.by_id.get(schedule.id)
+        if hasty and not (in_force is not None and in_force.paused):
             try:
-                broker.submit(schedule.job, now)
+                broker.fire(schedule, now)
             except StoreFull:
                 fire_now = True
             else:

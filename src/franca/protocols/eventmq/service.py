@@ -18,8 +18,8 @@ from franca.protocols.eventmq.schedules import Schedules
 from franca.protocols.eventmq.settings import EventmqSettings
 from franca.protocols.eventmq.topics import SubscriberConversation, Topics
 from franca.protocols.eventmq.wire import Encoder
-from franca.protocols.eventmq.workers import BEAT_EVERY_MS, Registry, Worker
-from franca.protocols.service import Listener, Service, WorkerView
+from franca.protocols.eventmq.workers import ALIVE_MS, BEAT_EVERY_MS, Registry, Worker
+from franca.protocols.service import Listener, Service, WorkerView, runs_of, state_of
 
 LOOK_EVERY_MS: Final = 1_000
 BEATS_AT_ONCE: Final = 500
@@ -110,19 +110,24 @@ class EventmqService(Service):
 
     # -- what operators ask -----------------------------------------------------------------------
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         """The workers that INFORMed and are still there."""
         return [
             WorkerView(
                 name=worker.name,
                 protocol=self.name,
                 host=worker.conversation.link.peer.address,
-                state="leaving" if worker.leaving else "running",
+                state=state_of(
+                    running, stopping=worker.leaving, stalled=now - worker.heard_at > ALIVE_MS
+                ),
                 started_at=worker.since,
                 seen_at=worker.heard_at,
                 queues=worker.queues,
+                running=running,
+                fetched_at=worker.asked_at,
             )
             for worker in self.workers_here.all.values()
+            for running in (runs_of(worker.session.leases.values()),)
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:

@@ -25,4 +25,5 @@ DECLARATION: Final = Declaration(
         "eventmq_publish": ("127.0.0.1:47298",),
         "eventmq_subscribe": ("127.0.0.1:47299",),
     },
+    client_line="export EMQ_BROKER_ADDR=tcp://{host}:{port}",
 )

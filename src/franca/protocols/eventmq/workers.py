@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.events import Granted
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, State
-from franca.protocols.conversation import give_back
 from franca.protocols.eventmq.jobs import known_as, may_kill_worker, request_of
 from franca.protocols.eventmq.texts import USUAL_WEIGHT, Weighted
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.eventmq.conversation import EventmqConversation
@@ -105,6 +105,7 @@ class Worker:
         self.session = conversation.session
         self.holder = self.session.holder
         self.since = self.heard_at = now
+        self.asked_at: Millis = NEVER
         self.leaving = self.gone = False
         self.handed = 0
         self.slots = 0
@@ -182,6 +183,7 @@ class Worker:
 
     def ready(self, now: Millis) -> None:
         """One more job would be taken."""
+        self.asked_at = now
         slots = self.slots
         if slots + len(self.session.leases) < SLOTS_MAX and self.queues and not self.leaving:
             self.slots = slots + 1

@@ -11,7 +11,7 @@ from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.model import Millis
 from franca.core.names import text_of
-from franca.protocols.conversation import Task
+from franca.protocols.conversation import ABOUT_CHARS, Task
 from franca.protocols.faktory.go_json import QUICK_BYTES, Steps, Unfit, repaired
 from franca.protocols.faktory.mutations import MUTATION_BYTES_MAX, read_mutation
 from franca.protocols.faktory.wire import OK, bulk, error, quoted
@@ -27,6 +27,7 @@ QUEUE_NAMES_MAX: Final = 10_000
 QUEUES_A_TURN: Final = 200
 """Queues changed in one turn: one that is removed may have many jobs."""
 QUEUE_BYTES_MAX: Final = 1024 * 1024
+ABOUT_NAMES: Final = 100
 
 _encode = msgspec.json.Encoder().encode
 
@@ -43,6 +44,7 @@ def on_flush(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
     if rest:
         raise Unfit("FLUSH takes no arguments")
     conversation.broker.flush(now)
+    conversation.link.did("FLUSH")
     conversation.say_after_commit(OK)
 
 
@@ -103,9 +105,7 @@ def info(service: FaktoryService, stamp: str) -> Steps[Sequence[bytes]]:
         total_queues += len(ready)
         yield
     rest = {**_counts(service, sets), "total_enqueued": total_ready, "total_queues": total_queues}
-    server = {
-        "description": "Faktory",
-        "faktory_version": service.settings.version,
+    server = _named(service) | {
         "uptime": service.server.uptime_s(),
         "connections": service.server.connections(),
         "command_count": service.commands,
@@ -116,6 +116,16 @@ def info(service: FaktoryService, stamp: str) -> Steps[Sequence[bytes]]:
     whole = (b"$%d\r\n" % size, *pieces, b"\r\n")
     # A client may take one read for one reply, so a short one is one piece.
     return (b"".join(whole),) if size < LONG_BYTES else whole
+
+
+def health(service: FaktoryService, stamp: str) -> bytes:
+    """What the original answers at `/health`, to whoever asks."""
+    counted = {"connections": service.server.connections(), "command_count": service.commands}
+    return _encode({"now": stamp, "server": _named(service) | counted})
+
+
+def _named(service: FaktoryService) -> dict[str, object]:
+    return {"description": "Faktory", "faktory_version": service.settings.version}
 
 
 def _counts(service: FaktoryService, sets: dict[str, int]) -> dict[str, object]:
@@ -142,10 +152,11 @@ def on_queue(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
     if rest.count(b" ") > QUEUE_NAMES_MAX or len(rest) > QUEUE_BYTES_MAX:
         most = f"{QUEUE_NAMES_MAX} queues in {QUEUE_BYTES_MAX} bytes"
         raise Unfit(f"QUEUE cannot name more than {most}")
-    conversation.begin(_queue(conversation.broker, rest), now, len(rest))
+    conversation.begin(_queue(conversation, rest), now, len(rest))
 
 
-def _queue(broker: Broker, rest: bytes) -> Task:
+def _queue(conversation: FaktoryConversation, rest: bytes) -> Task:
+    broker = conversation.broker
     now = yield
     if len(rest) > QUICK_BYTES:
         now = yield
@@ -170,6 +181,7 @@ def _queue(broker: Broker, rest: bytes) -> Task:
         if start:
             now = yield
         change(broker, names[start : start + QUEUES_A_TURN], now)
+    conversation.link.did(f"QUEUE {verb}", " ".join(names[:ABOUT_NAMES]))
     return OK
 
 
@@ -213,6 +225,7 @@ def _mutate(conversation: FaktoryConversation, text: bytes) -> Task:
             yield
         text = yield from repaired(text)
         order = read_mutation(text)
+        conversation.link.did("MUTATE", text[:ABOUT_CHARS].decode("utf-8", "replace"))
         conversation.service.mutations.begin(order, conversation.link, conversation.on_mutated)
     except Refused as refusal:
         return error(refusal.text)

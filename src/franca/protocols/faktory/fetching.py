@@ -15,12 +15,13 @@ from msgspec import Struct
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.core.events import Granted
-from franca.core.model import Demand, Job, JobId, Millis
+from franca.core.model import NEVER, Demand, Job, JobId, Millis
 from franca.core.names import text_of
-from franca.protocols.conversation import Task, ask_for_nothing, give_back
+from franca.protocols.conversation import Task, ask_for_nothing
 from franca.protocols.faktory.go_json import LARGE_BYTES, Unfit
 from franca.protocols.faktory.wire import NULL
 from franca.protocols.faktory.workers import WorkerState
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -125,6 +126,7 @@ class Fetching:
 
     def __init__(self, conversation: FaktoryConversation) -> None:
         self.demand: Demand | None = None
+        self.asked_at: Millis = NEVER
         self.last_grant: JobId = NO_JOB
         self.asked: bytes | None = None
         self._conversation = conversation
@@ -139,6 +141,7 @@ class Fetching:
     def ask(self, rest: bytes, now: Millis) -> None:
         """Ask for a job of these queues; the answer is written, or waited for."""
         conversation = self._conversation
+        self.asked_at = now
         try:
             if rest != self.asked:
                 self._choose(rest)

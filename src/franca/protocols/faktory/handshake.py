@@ -11,6 +11,7 @@ from franca.protocols.faktory.go_json import Reader, Unreadable
 from franca.protocols.faktory.messages import Hello
 from franca.protocols.faktory.wire import OK, error, greeting, password_hash
 from franca.protocols.faktory.workers import ANONYMOUS
+from franca.protocols.numbers import FAKTORY
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -74,7 +75,8 @@ def on_hello(conversation: FaktoryConversation, rest: bytes, now: Millis) -> Non
         conversation.link.close()
         return
     holder = conversation.holder = wid or ANONYMOUS + conversation.link.id
-    conversation.session = conversation.broker.open_session(holder, OnHangUp.KEEP, conversation)
+    open_session = conversation.broker.open_session
+    conversation.session = open_session(holder, OnHangUp.KEEP, conversation, FAKTORY)
     if wid:
         conversation.worker = conversation.service.registry.join(wid, hello, conversation, now)
     conversation.let_in()

@@ -10,7 +10,7 @@ from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis
 from franca.protocols.conversation import Link
 from franca.protocols.declaration import ServerFacts, Surroundings
-from franca.protocols.faktory.admin_commands import info
+from franca.protocols.faktory.admin_commands import health, info
 from franca.protocols.faktory.conversation import FaktoryConversation
 from franca.protocols.faktory.fetching import QueueLists
 from franca.protocols.faktory.go_json import LARGE_BYTES, Steps, run_steps
@@ -116,9 +116,9 @@ class FaktoryService(Service):
             self._reap_at = now + REAP_MS
             self.registry.reap(now)
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         """The workers that have sent HELLO and still send BEAT."""
-        return self.registry.views(self.name)
+        return self.registry.views(self.name, self.broker.leases.by_holder(), now)
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Ask a worker to be `quiet` or to `stop`; it is told when it beats next."""
@@ -144,6 +144,18 @@ class FaktoryService(Service):
         if len(self.broker.queues) <= LONG:
             return run_steps(self._info(now))
         return self.overview.kept(now)
+
+    def over_http(self, path: str, now: Millis) -> Sequence[bytes] | None:
+        """`/stats`, which is INFO, and `/health`, for monitors of the original server."""
+        if path == "/health":
+            return (health(self, Stamps().text(self.broker.wall(now))),)
+        if path != "/stats":
+            return None
+        pieces = self.info(now) or self.overview.step(now)
+        if pieces is None:
+            return ()
+        whole = b"".join(pieces)
+        return (whole[whole.index(b"\r\n") + 2 : -2],)
 
     def _info(self, now: Millis) -> Steps[Sequence[bytes]]:
         return info(self, Stamps().text(self.broker.wall(now)))

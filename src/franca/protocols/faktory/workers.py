@@ -6,14 +6,15 @@ BEAT is over. Its state only moves on: running, quiet, terminate; it holds for e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from franca.core.model import Millis
+from franca.core.model import NEVER, Job, JobId, Millis
 from franca.protocols.faktory.messages import Beat, Hello
-from franca.protocols.service import WorkerView
+from franca.protocols.service import WorkerView, runs_of, state_of
 
 if TYPE_CHECKING:
     from franca.protocols.faktory.conversation import FaktoryConversation
@@ -23,6 +24,9 @@ ANONYMOUS: Final = "link "
 another protocol, whose leases outlive their connections, has its name and a space before it."""
 SILENCE_MS: Final = 60_000
 """A worker without a BEAT for so long is taken for gone, and its connections are closed."""
+OVERDUE_MS: Final = 30_000
+"""Workers beat every fifteen seconds; one that missed a BEAT is shown as stalled."""
+_NONE: Final[Mapping[JobId, Job]] = {}
 HOSTNAME_CHARS_MAX: Final = 255
 LABELS_MAX: Final = 32
 LABEL_CHARS_MAX: Final = 100
@@ -149,8 +153,10 @@ class Workers:
         """How many connections belong to workers that fetch or beat."""
         return sum(len(w.connections) for w in self.by_wid.values() if w.works)
 
-    def views(self, protocol: str) -> list[WorkerView]:
-        """The workers as operators see them."""
+    def views(
+        self, protocol: str, jobs: Mapping[str, Mapping[JobId, Job]], now: Millis
+    ) -> list[WorkerView]:
+        """The workers as operators see them, given what everybody runs."""
         return [
             WorkerView(
                 name=worker.wid,
@@ -158,14 +164,24 @@ class Workers:
                 host=worker.hostname,
                 pid=worker.pid,
                 labels=worker.labels,
-                state=worker.state.name.lower(),
+                state=state_of(
+                    running,
+                    stopping=worker.state is WorkerState.TERMINATE,
+                    quiet=worker.state is WorkerState.QUIET,
+                    stalled=now - worker.beat_at > OVERDUE_MS,
+                ),
                 started_at=worker.started_at,
                 seen_at=worker.beat_at,
                 rss_kb=worker.rss_kb,
                 connections=len(worker.connections),
                 queues=_queues_of(worker),
+                running=running,
+                fetched_at=max(
+                    (one.fetching.asked_at for one in worker.connections), default=NEVER
+                ),
             )
             for worker in self.by_wid.values()
+            for running in (runs_of(jobs.get(worker.wid, _NONE).values()),)
         ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused
 from franca.core.model import Job, JobId, JobQuery, Millis, State
 from franca.core.queues import Queue
-from franca.protocols.conversation import WHOLE_SHARE, Task
+from franca.protocols.conversation import ABOUT_CHARS, WHOLE_SHARE, Task
 from franca.protocols.gearman.jobs import ORIGIN, id_in
 from franca.protocols.gearman.lists import LISTS, functions
 from franca.protocols.gearman.wire import ErrorReply, number_in, on_one_line
@@ -49,6 +49,16 @@ def on_line(conversation: GearmanConversation, line: bytes, now: Millis) -> None
         raise _unknown(words)
     conversation.link.known = True
     act(conversation, words, now)
+    if _is_change(words):
+        about = b" ".join(words[1:])[:ABOUT_CHARS].decode("utf-8", "replace")
+        conversation.link.did(first.decode().lower(), about)
+
+
+def _is_change(words: Words) -> bool:
+    """Whether a command that was carried out is one that only operators should give."""
+    if words[0].lower() == b"cancel":
+        return len(words) > 1
+    return words[0].lower() in (b"shutdown", b"create", b"drop", b"maxqueue")
 
 
 def _unknown(words: Words) -> ErrorReply:

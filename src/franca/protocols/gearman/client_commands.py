@@ -15,7 +15,7 @@ from franca.core.model import NEVER, Job, JobQuery, Millis, NewJob, State
 from franca.protocols.bodies import BYTES
 from franca.protocols.conversation import Task
 from franca.protocols.gearman import wire
-from franca.protocols.gearman.jobs import BY_UNIQUE, NORMAL, ORIGIN, id_in, key_of
+from franca.protocols.gearman.jobs import BY_UNIQUE, NORMAL, ORIGIN, id_in, key_of, said_of
 from franca.protocols.gearman.lists import in_parts
 from franca.protocols.gearman.sched import next_match
 from franca.protocols.gearman.wire import ErrorReply, Packet, error, number_in
@@ -214,9 +214,9 @@ def status_of(job: Job) -> Status:
         return GIVEN_UP
     if job.state is not State.LEASED:
         return NOT_RUNNING
-    numerator, separator, denominator = job.progress.partition(b"\0")
-    if not separator:
-        return (1, 1, b"0", b"0")  # a worker of another protocol may report anything
+    if job.progress is None:
+        return (1, 1, b"0", b"0")
+    numerator, _, denominator = said_of(job.progress).partition(b"\0")
     return (1, 1, wire.number_text(numerator), wire.number_text(denominator))
 
 

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Final
 from franca.core.errors import Refused, WireError
 from franca.core.events import Event, Finished, LeaseLost, Progressed, Woken
 from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Outcome, Session, State
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task, give_back
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, Task
 from franca.protocols.gearman import admin_commands, client_commands, wire, worker_commands
 from franca.protocols.gearman.client_commands import Submission, at_epoch, at_match, reduced
-from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN
+from franca.protocols.gearman.jobs import HIGH, LOW, NORMAL, ORIGIN, said_of
 from franca.protocols.gearman.wire import ErrorReply, Packet, error
 from franca.protocols.gearman.worker_commands import DATA, EXCEPTION, STATUS, WARNING
+from franca.protocols.numbers import GEARMAN
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.gearman.service import GearmanService
@@ -44,7 +46,8 @@ _DONE: Final = State.DONE
 _COMPLETE: Final = int(Packet.WORK_COMPLETE)
 _EXCEPTION: Final = int(Packet.WORK_EXCEPTION)
 _DATA: Final = int(Packet.WORK_DATA)
-_PROGRESS: Final = {STATUS: int(Packet.WORK_STATUS), WARNING: int(Packet.WORK_WARNING)}
+_STATUS: Final = int(Packet.WORK_STATUS)
+_REPORTS: Final = {STATUS: _STATUS, WARNING: int(Packet.WORK_WARNING)}
 
 
 class GearmanConversation(Conversation):
@@ -66,7 +69,7 @@ class GearmanConversation(Conversation):
         self.service = service
         self.broker = service.broker
         self.number = number
-        self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self)
+        self.session = service.broker.open_session(link.id, OnHangUp.RETURN, self, GEARMAN)
         self.held: dict[bytes, Job] = {}
         self.foreign: dict[JobId, bytes] = {}
         self.ignored: dict[bytes, None] = {}
@@ -77,6 +80,7 @@ class GearmanConversation(Conversation):
         self.sleep: Demand | None = None
         self.woken_at: Millis = NEVER
         self.seen_at = link.opened_at
+        self.asked_at: Millis = NEVER
         self.was_waited_for = False
         self.paced_at: Millis = NEVER
         self.paced_ms = 0
@@ -161,8 +165,10 @@ class GearmanConversation(Conversation):
 
     def _on_progressed(self, event: Progressed, now: Millis) -> None:
         """A worker reported on a job that it runs."""
-        number = _PROGRESS.get(event.kind, _DATA)
-        self._forward(event, number, event.job.name.encode(), event.data)
+        number, data = _REPORTS.get(event.kind, _DATA), event.data
+        if event.progress is not None:
+            number, data = _STATUS, said_of(event.progress)
+        self._forward(event, number, event.job.name.encode(), data)
         if self.link.full:
             self.service.pace(event.job.holder, self, now)
 

@@ -1,12 +1,13 @@
-"""A Gearman job as the core sees it: its priority, its id, and when two of them are one."""
+"""A Gearman job as the core sees it: its priority, its id, when two are one, how far it is."""
 
 from __future__ import annotations
 
 from hashlib import blake2b
 from typing import Final
 
-from franca.core.model import Job, JobId
+from franca.core.model import Job, JobId, Progress
 from franca.core.names import raw_of, text_of
+from franca.protocols.gearman.wire import number_text
 
 ORIGIN: Final = "gearman"
 HIGH: Final = -1
@@ -62,3 +63,30 @@ def unique_of(job: Job) -> bytes:
     if key.startswith(BY_UNIQUE):
         return raw_of(key[len(BY_UNIQUE) :])
     return _BY_ITS_WORKLOAD if key else b""
+
+
+# -- how far a job is --------------------------------------------------------------------------
+
+
+def progress_in(data: bytes) -> Progress:
+    """What the two numbers of a WORK_STATUS say."""
+    numerator, _, denominator = data.partition(b"\0")
+    return Progress(_number_of(numerator), _number_of(denominator), said=data)
+
+
+def _number_of(text: bytes) -> int | float:
+    number = number_text(text)
+    return float(number) if b"." in number else int(number)
+
+
+def said_of(progress: Progress) -> bytes:
+    """The numbers of a WORK_STATUS: as they were sent, if that was by a worker of Gearman."""
+    if b"\0" in progress.said:
+        return progress.said
+    return b"%b\0%b" % (_text_of(progress.n), _text_of(progress.of))
+
+
+def _text_of(number: int | float | None) -> bytes:
+    if number is None:
+        return b"0"
+    return b"%d" % number if number == int(number) else f"{number:f}".rstrip("0").encode()

@@ -21,7 +21,7 @@ from franca.protocols.gearman.conversation import GearmanConversation
 from franca.protocols.gearman.jobs import BOOT_DIGITS, HIGH
 from franca.protocols.gearman.settings import GearmanSettings
 from franca.protocols.gearman.wire import NOOP, error
-from franca.protocols.service import Service, WorkerView
+from franca.protocols.service import Service, WorkerView, runs_of, state_of
 
 HOST_CHARS_MAX: Final = 36
 """A handle with twelve digits of a run and twelve of a job's id then has at most 63 bytes."""
@@ -193,7 +193,7 @@ class GearmanService(Service):
 
     # -- for operators -----------------------------------------------------------------------------
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         """The connections that have sent CAN_DO."""
         return [
             WorkerView(
@@ -201,13 +201,16 @@ class GearmanService(Service):
                 protocol=self.name,
                 host=conversation.link.peer.address,
                 labels=[conversation.client_id.decode("utf-8", "replace")],
-                state="quiet" if self.stopping else "running",
+                state=state_of(running, stopping=self.stopping),
                 started_at=conversation.link.opened_at,
                 seen_at=conversation.seen_at,
                 queues=sorted(map(self.names.text, conversation.functions)),
+                running=running,
+                fetched_at=conversation.asked_at,
             )
             for conversation in self.conversations.values()
             if conversation.functions
+            for running in (runs_of(conversation.held.values()),)
         ]
 
     def consumers(self) -> int:

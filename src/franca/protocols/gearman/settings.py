@@ -53,4 +53,5 @@ DECLARATION: Final = Declaration(
         Setting("admin", one_of("loopback", "all", "off"), "loopback"),
     ),
     originals=_originals,
+    client_line="export GEARMAN_SERVERS={host}:{port}",
 )

@@ -12,7 +12,7 @@ from franca.core.events import Granted
 from franca.core.model import PAST, Choice, Demand, Failure, Job, Millis, Shelf, State
 from franca.protocols.bodies import BYTES, as_bytes
 from franca.protocols.gearman import wire
-from franca.protocols.gearman.jobs import ORIGIN, unique_of
+from franca.protocols.gearman.jobs import ORIGIN, progress_in, unique_of
 from franca.protocols.gearman.wire import ErrorReply, Packet, error, number_in
 
 if TYPE_CHECKING:
@@ -172,6 +172,7 @@ def _next_job(conversation: GearmanConversation, now: Millis) -> Job | None:
     """The most urgent job that the worker can do; it is told if there is none."""
     broker = conversation.broker
     service = conversation.service
+    conversation.asked_at = now
     if conversation.sleep is not None:
         broker.withdraw(conversation.sleep)
         conversation.sleep = None
@@ -294,7 +295,15 @@ def on_status(conversation: GearmanConversation, body: bytes, now: Millis) -> No
     handle, data = wire.split_handle(body)
     if b"\0" not in data:
         raise ErrorReply(wire.MISSING)
-    _report(conversation, handle, STATUS, data, _NOT_FOUND)
+    if len(data) > STATUS_BYTES_KEPT:
+        _report(conversation, handle, STATUS, data, _NOT_FOUND)
+        return
+    job = _held(conversation, handle, _NOT_FOUND)
+    if job is not None:
+        try:
+            conversation.broker.report_progress(job, job.holder, progress_in(data), now)
+        except Refused:
+            raise ErrorReply(_NOT_FOUND) from None
 
 
 def on_report(kind: str, conversation: GearmanConversation, body: bytes, now: Millis) -> None:
@@ -306,13 +315,17 @@ def on_report(kind: str, conversation: GearmanConversation, body: bytes, now: Mi
 def _report(
     conversation: GearmanConversation, handle: bytes, kind: str, data: bytes, otherwise: bytes
 ) -> None:
+    job = _held(conversation, handle, otherwise)
+    if job is not None:
+        try:
+            conversation.broker.report(job, job.holder, kind, data)
+        except Refused:
+            raise ErrorReply(otherwise) from None
+
+
+def _held(conversation: GearmanConversation, handle: bytes, otherwise: bytes) -> Job | None:
+    """The job that the peer runs; None if its reports on it are ignored."""
     job = conversation.held.get(handle)
-    if job is None:
-        if handle not in conversation.ignored:
-            raise ErrorReply(otherwise)
-        return
-    keep = kind is STATUS and len(data) <= STATUS_BYTES_KEPT
-    try:
-        conversation.broker.report(job, job.holder, kind, data, keep=keep)
-    except Refused:
-        raise ErrorReply(otherwise) from None
+    if job is None and handle not in conversation.ignored:
+        raise ErrorReply(otherwise)
+    return job

@@ -18,8 +18,8 @@ from franca.protocols.memodb.messages import Header
 from franca.protocols.memodb.outbox import Unsent
 from franca.protocols.memodb.requests import Requests, Room
 from franca.protocols.memodb.settings import MemoDBSettings
-from franca.protocols.memodb.workers import LOST, WORKING, Workers
-from franca.protocols.service import Service, WorkerView
+from franca.protocols.memodb.workers import BEATING, LOST, WORKING, Workers
+from franca.protocols.service import Service, WorkerView, runs_of, state_of
 
 SWEEP_MS: Final = 1_000
 
@@ -59,20 +59,23 @@ class MemoDBService(Service):
             for conversation in self.conversations:
                 conversation.clients.drop_unserved(now)
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         """The workers that said READY and are still there."""
         return [
             WorkerView(
                 name=worker.id.hex(),
                 protocol=self.name,
                 host=worker.connection_workers.link.peer.address,
-                state="running" if worker.wanted else "quiet",
+                state=state_of(running, quiet=not worker.wanted, stalled=worker.doing == BEATING),
                 started_at=worker.started_at,
                 seen_at=worker.seen_at,
                 queues=worker.services,
+                running=running,
+                fetched_at=worker.asked_at,
             )
             for worker in self.registry.by_id.values()
             if worker.doing != LOST
+            for running in (runs_of(worker.session.leases.values()),)
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:

@@ -13,7 +13,7 @@ from franca.core.errors import NotHeld
 from franca.core.events import Granted
 from franca.core.model import Demand, Failure, Job, Millis, Session
 from franca.protocols.bodies import as_bytes
-from franca.protocols.conversation import WHOLE_SHARE, ask_for_nothing, give_back
+from franca.protocols.conversation import WHOLE_SHARE, ask_for_nothing
 from franca.protocols.memodb.cbor import TEXT, of_name
 from franca.protocols.memodb.jobs import ORIGIN
 from franca.protocols.memodb.messages import HEARTBEAT, JOB, Message
@@ -21,6 +21,7 @@ from franca.protocols.memodb.outbox import SHARED_BYTES
 from franca.protocols.memodb.sp import WORD
 from franca.protocols.memodb.wire import LARGE_BYTES, begin, encode_disconnect, task
 from franca.protocols.memodb.workers import BEATING, LOST, PARKED, WORKING, Worker
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.conversation import MemoDBConversation
@@ -162,7 +163,7 @@ class ConnectionWorkers:
 
     def _want(self, worker: Worker, now: Millis) -> None:
         """A worker asks for its next job."""
-        worker.seen_at = now
+        worker.seen_at = worker.asked_at = now
         worker.doing = PARKED
         if worker.leaving:
             self._dismiss(worker, now)

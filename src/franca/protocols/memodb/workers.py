@@ -23,6 +23,7 @@ from franca.core.model import NEVER, Demand, Job, JobId, Millis, OnHangUp, Sessi
 from franca.protocols.memodb import cbor
 from franca.protocols.memodb.messages import Message
 from franca.protocols.memodb.wire import ID_BYTES
+from franca.protocols.numbers import MEMODB
 
 if TYPE_CHECKING:
     from franca.protocols.memodb.worker_commands import ConnectionWorkers
@@ -65,6 +66,7 @@ class Worker:
     started_at: Millis
     cost: int
     seen_at: Millis = field(init=False)
+    asked_at: Millis = NEVER
     head: bytes = field(init=False)
     wanted: tuple[str, ...] = field(init=False)
     said: bytes = b""
@@ -150,7 +152,7 @@ class Workers:
     ) -> Session | None:
         """A session that serves all of these; None if there are too many queues for that."""
         holder, owner = f"memodb-{worker_id.hex()}", connection_workers.conversation
-        session = self._broker.open_session(holder, OnHangUp.RETURN, owner)
+        session = self._broker.open_session(holder, OnHangUp.RETURN, owner, MEMODB)
         try:
             for service in services:
                 self._broker.serve(session, service)

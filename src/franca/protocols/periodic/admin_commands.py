@@ -75,6 +75,7 @@ def on_config_set(connection: PeriodicConversation, message: Message, now: Milli
     if name in CONFIG:
         value = max(_CONFIG_MIN.get(name, 0), min(value, NUMBER_MAX))
         connection.service.config[name] = value
+        connection.link.did("CONFIG_SET", f"{name} {value}")
     connection.answer(message.id, messages.SUCCESS)
 
 
@@ -87,6 +88,7 @@ def on_shutdown(connection: PeriodicConversation, message: Message, now: Millis)
         raise Unreadable("only a frame with a CRC stops the server")
     connection.check_admin()
     if connection.link.peer.may(connection.service.settings.remote_shutdown):
+        connection.link.did("SHUTDOWN")
         connection.service.request_stop()
     else:
         connection.answer(message.id, messages.NO_WORKER)
@@ -141,6 +143,7 @@ def on_drop_func(connection: PeriodicConversation, message: Message, now: Millis
         connection.succeed(message.id)
         return
     connection.service.funcs.pop(func, None)
+    connection.link.did("DROP_FUNC", func)
     connection.begin(_drop(connection, message.id, func), now)
 
 
@@ -225,6 +228,7 @@ def on_load(connection: PeriodicConversation, message: Message, now: Millis) -> 
         if connection.dialect.confirms_loads:
             raise
         return
+    connection.link.did("LOAD", f"{len(message.args)} bytes")
     connection.begin(_load(connection, message.id, jobs, size), now)
 
 

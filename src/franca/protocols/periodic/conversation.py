@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from franca.core.errors import Refused, TooMuch, WireError
 from franca.core.events import Event, Finished, Granted, LeaseLost, Progressed, Woken
-from franca.core.model import Millis, OnHangUp, Session
-from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link, give_back_undelivered
+from franca.core.model import NEVER, Millis, OnHangUp, Session
+from franca.protocols.conversation import WHOLE_SHARE, Conversation, Link
+from franca.protocols.numbers import PERIODIC
 from franca.protocols.periodic import admin_commands, client_commands, messages, worker_commands
 from franca.protocols.periodic.auth import ADMIN, Forbidden, Rule, rule_of
 from franca.protocols.periodic.binary import CrcDialect
@@ -24,6 +25,7 @@ from franca.protocols.periodic.messages import NO_WORKER, SUCCESS, UNKNOWN, Mess
 from franca.protocols.periodic.wire import LARGE_BYTES, FrameReader
 from franca.protocols.periodic.worker_commands import NotNow
 from franca.protocols.periodic.workers import Worker
+from franca.protocols.undelivered import give_back_undelivered
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.service import PeriodicService
@@ -48,6 +50,7 @@ class PeriodicConversation(Conversation):
         self.reader = FrameReader()
         self.dialect: Dialect = service.doc
         self.heard_at = self.joined_at = now
+        self.asked_at: Millis = NEVER
         self.is_checked = False
         """Whether its frames carry CRCs."""
         self.answers_grabs = False
@@ -103,7 +106,8 @@ class PeriodicConversation(Conversation):
         self._identity = (opening.name, opening.token)
         self.joined_at = now
         self.handshake.register(opening, now)
-        self.session = self.broker.open_session(f"periodic {self.link.id}", OnHangUp.RETURN, self)
+        holder = f"periodic {self.link.id}"
+        self.session = self.broker.open_session(holder, OnHangUp.RETURN, self, PERIODIC)
         self.link.known = True
         self.service.connections[self.link.id] = self
 

@@ -25,7 +25,7 @@ from franca.protocols.periodic.settings import Listening, PeriodicSettings
 from franca.protocols.periodic.status import Listings
 from franca.protocols.periodic.text import DocDialect, TextDialect
 from franca.protocols.periodic.workers import FUNCS_BYTES_MAX, Worker
-from franca.protocols.service import Service, WorkerView
+from franca.protocols.service import Service, WorkerView, runs_of, state_of
 
 SWEEP_MS: Final = 1_000
 GRABS_OF_ALL: Final = 65_536
@@ -207,20 +207,23 @@ class PeriodicService(Service):
 
     # -- operators --------------------------------------------------------------------------------
 
-    def workers(self) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
         """The connections that run functions."""
         return [
             WorkerView(
                 name=connection.link.id,
                 protocol=self.name,
                 host=connection.link.peer.address,
-                state="quiet" if connection.worker.quiet else "running",
+                state=state_of(running, quiet=connection.worker.quiet),
                 started_at=connection.joined_at,
                 seen_at=connection.heard_at,
                 queues=sorted(connection.worker.funcs),
+                running=running,
+                fetched_at=connection.asked_at,
             )
             for connection in self.connections.values()
             if connection.worker.funcs
+            for running in (runs_of(connection.session.leases.values()),)
         ]
 
     def ask_worker(self, name: str, what: str) -> bool:

@@ -63,4 +63,5 @@ DECLARATION: Final = Declaration(
     originals=_originals,
     secured_by="auth_file",
     remedy="say who may do what (periodic.auth_file, --periodic-auth-file)",
+    client_line="export PERIODIC_PORT=tcp://{host}:{port}",
 )

@@ -60,6 +60,7 @@ def on_grab_job(connection: PeriodicConversation, message: Message, now: Millis)
         connection.service.may_write() or connection.is_gone
     ):
         raise NotNow(NO_NAME)
+    connection.asked_at = now
     if connection.follows_document:
         connection.worker.grab_now(message.id, now)
     else:
@@ -161,7 +162,7 @@ def on_work_data(connection: PeriodicConversation, message: Message, now: Millis
         name = (job.queue, job.key)
         if service.may_send(name):
             service.reporter = connection
-            connection.broker.report(job, run.holder, DATA_KIND, data, keep=False)
+            connection.broker.report(job, run.holder, DATA_KIND, data)
         elif not connection.is_gone:
             raise NotNow(name)
     connection.handshake.confirm(message.id)

@@ -20,13 +20,14 @@ from franca.core.events import Granted, Woken
 from franca.core.model import NEVER, Choice, Demand, Failure, Job, Millis
 from franca.protocols.bodies import BYTES
 from franca.protocols.budget import Share
-from franca.protocols.conversation import WHOLE_SHARE, give_back
+from franca.protocols.conversation import WHOLE_SHARE
 from franca.protocols.periodic.alarms import Alarm
 from franca.protocols.periodic.auth import WORKER
 from franca.protocols.periodic.crc import BULK_BYTES, SHARED_BYTES
 from franca.protocols.periodic.jobs import assignment, is_in_json, rename, workload_of
 from franca.protocols.periodic.messages import NO_JOB, NOOP, SUCCESS, UNKNOWN
 from franca.protocols.periodic.runs import RUNS_MAX, Run, Runs
+from franca.protocols.undelivered import give_back
 
 if TYPE_CHECKING:
     from franca.protocols.periodic.conversation import PeriodicConversation

@@ -1,0 +1,126 @@
+"""One connection of HTTP: uvicorn's, with bounds in time that it does not have by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from franca.web.app import common_headers
+
+HEADERS_S: Final = 10.0
+"""Time for the first line and the headers of a request."""
+HEADER_BYTES_MAX: Final = 32 * 1024
+KEEP_ALIVE_S: Final = 30
+"""How long a connection without a request is kept."""
+UNTAKEN_S: Final = 10.0
+"""A peer that has taken nothing of its answer for so long is cut off."""
+_LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
+
+
+def configuration(app: Any) -> Config:
+    """What uvicorn is told: nothing is logged, named or trusted that we do not do ourselves."""
+    config = Config(
+        app,
+        http=HttpConnection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
+    )
+    for name in _LOGGERS:
+        logging.getLogger(name).disabled = True
+    config.load()
+    return config
+
+
+class HttpConnection(H11Protocol):
+    """A connection. `made` says that its handshake is done, if it has one."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._request_timer: asyncio.TimerHandle | None = None
+        self._untaken = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A peer is there, and has to send a request."""
+        super().connection_made(transport)
+        self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The peer is gone."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came: of headers, which must be complete in time, or of a body."""
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_timer()
+        elif self._request_timer is None:
+            self._await_request()
+
+    def on_response_complete(self) -> None:
+        """An answer was written; what the peer does not take of it is not kept for ever."""
+        super().on_response_complete()
+        is_idle = self.cycle is None or self.cycle.response_complete
+        if is_idle and self.conn.trailing_data[0] and self._request_timer is None:
+            self._await_request()  # the next request has begun
+        self._untaken = self.transport.get_write_buffer_size()
+        if self._untaken and not self.transport.is_closing():
+            self.loop.call_later(UNTAKEN_S, self._check_taken)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing came for long."""
+        super().timeout_keep_alive_handler()
+        self._check_taken()
+
+    def send_400_response(self, msg: str) -> None:
+        """Say that this was no HTTP, with what every answer carries."""
+        content = f"{msg}\n".encode()
+        headers = [
+            *common_headers(),
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", str(len(content)).encode()),
+            (b"connection", b"close"),
+        ]
+        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%b\r\n%b" % (lines, content))
+        self.transport.close()
+
+    def _await_request(self) -> None:
+        self._request_timer = self.loop.call_later(HEADERS_S, self._on_late_request)
+
+    def _stop_timer(self) -> None:
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
+
+    def _on_late_request(self) -> None:
+        self._request_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()
+
+    def _check_taken(self) -> None:
+        """Cut the peer off if it has taken nothing since the last look."""
+        untaken = self.transport.get_write_buffer_size()
+        if untaken and untaken >= self._untaken:
+            self.transport.abort()
+        elif untaken:
+            self._untaken = untaken
+            self.loop.call_later(UNTAKEN_S, self._check_taken)
