@@ -1,7 +1,7 @@
 """A server for operations: the real engine and broker, a store in memory, a clock by hand."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -12,6 +12,8 @@ from franca.control.audit import AuditLog
 from franca.control.measured import Measured, Spread
 from franca.control.observer import Observer
 from franca.control.operations import answer, perform
+from franca.control.submit import KeysInUse
+from franca.core.changes import IDEMPOTENCY_MS, IdempotencyKey
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.limits import Limits
 from franca.core.model import (
@@ -73,6 +75,7 @@ class FakeNode(AnyWorld):
         self.audit = AuditLog(lambda: self.now)
         self.commits, self.groups = Spread((0.001, 0.01)), Spread((1, 10))
         self.observer = Observer(NOW)
+        self.keys_in_use = KeysInUse()
         self.noted: list[tuple[Millis, Tallies]] = []
         self.serve({"some": self.two})
 
@@ -89,6 +92,10 @@ class FakeNode(AnyWorld):
 
     async def find(self, query: JobQuery) -> list[Job]:
         return self.store.find(query)
+
+    async def find_keys(self, keys: Sequence[str]) -> dict[str, IdempotencyKey]:
+        found = self.store.find_keys(keys)
+        return {one.key: one for one in found if one.at > self.now - IDEMPOTENCY_MS}
 
     def clock_ms(self) -> Millis:
         return self.now

@@ -1,11 +1,15 @@
 """Operations over REST: what goes in, what comes out, and what is refused how."""
 
 import asyncio
+from collections.abc import Sequence
 from urllib.parse import quote
 
 import pytest
 
 from franca.control.operations import OPERATIONS
+from franca.core.changes import Changes
+from franca.core.model import Job
+from franca.core.wants import Want
 from franca.web import rest
 from franca.web.routes import ROUTES
 from tests.web.kit import Site, bearer
@@ -220,17 +224,57 @@ def test_after_a_day_the_key_is_free(site: Site) -> None:
     assert site.api("POST", "jobs", JOB | {"args": [2]}, KEY).json["id"] != first.json["id"]
 
 
-def test_a_job_of_that_name_from_elsewhere_is_not_meant(site: Site) -> None:
-    site.node.submit(name="key:order-17", origin="other")
-    assert site.api("POST", "jobs", JOB, KEY).status == 201
-    assert site.node.broker.totals.pushed == 2
+def test_a_key_means_its_job_when_the_server_has_forgotten_it(site: Site) -> None:
+    first = site.api("POST", "jobs", JOB | {"name": "mine"}, KEY)
+    site.api("DELETE", f"jobs/{first.json['id']}")
+    site.node.store.ended.clear()
+    again = site.api("POST", "jobs", JOB | {"name": "mine"}, KEY | {"prefer": "wait=30"})
+    assert (again.status, again.json) == (201, {"id": first.json["id"], "name": "mine"})
+    assert site.api("POST", "jobs", JOB, KEY).status == 422
+    assert site.node.broker.totals.pushed == 1
+
+
+def test_a_key_is_kept_in_the_commit_of_its_job(site: Site) -> None:
+    groups: list[tuple[int, int]] = []
+    write = site.node.store.write
+
+    def told(changes: Changes, wants: Sequence[Want]) -> list[list[Job]]:
+        groups.append((len(changes.added), len(changes.idempotency_keys)))
+        return write(changes, wants)
+
+    site.node.store.write = told  # type: ignore[method-assign]
+    site.api("POST", "jobs", JOB, KEY)
+    assert (1, 1) in groups
+    assert sum(keys for _, keys in groups) == 1
+
+
+def test_a_flush_frees_the_keys(site: Site) -> None:
+    site.api("POST", "jobs", JOB, KEY)
+    site.node.broker.flush(site.node.now)
+    site.node.commit()
+    assert site.api("POST", "jobs", JOB | {"args": [2]}, KEY).status == 201
+
+
+def test_many_jobs_with_one_key_are_submitted_once(site: Site) -> None:
+    many = {"jobs": [JOB, {"queue": ""}, JOB | {"idempotency_key": "own"}]}
+    first = site.api("POST", "jobs/batch-submit", many, KEY).json["jobs"]
+    assert ["id" in one for one in first] == [True, False, True]
+    many["jobs"][1] = JOB
+    second = site.api("POST", "jobs/batch-submit", many, KEY).json["jobs"]
+    assert [one.get("replayed", False) for one in second] == [True, False, True]
+    assert (second[0]["id"], second[2]["id"]) == (first[0]["id"], first[2]["id"])
+    many["jobs"][0] = JOB | {"args": [2]}
+    third = site.api("POST", "jobs/batch-submit", many, KEY).json["jobs"]
+    assert "Idempotency-Key" in third[0]["error"]
+    assert third[1] == second[1] | {"replayed": True}
+    assert site.api("POST", "jobs", JOB, {"idempotency-key": "own"}).json["id"] == first[2]["id"]
+    assert site.node.broker.totals.pushed == 3
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256, "ü".encode().decode("latin-1")])
 def test_a_key_that_is_none_is_refused(site: Site, key: str) -> None:
     headers = {"idempotency-key": key or '""'}
     assert site.api("POST", "jobs", JOB, headers).status == 400
-    assert site.api("POST", "jobs", JOB | {"name": "mine"}, KEY).status == 400
 
 
 def test_two_at_once_with_one_key_make_one_job(site: Site) -> None:

@@ -33,6 +33,7 @@ ENDED = ("done", "dead", "cancelled")
     "--lease", "lease_ms", type=duration, default="30m", show_default=True, help="Time per run."
 )
 @click.option("--name", default="", help="Its public name (jid); repeated, it is the same job.")
+@click.option("--idempotency-key", default="", help="For a day it means the job of its first use.")
 @click.option("--priority", type=int, default=None, help="Smaller is more urgent.")
 @click.option("--wait", is_flag=True, help="Wait for its end and print its result.")
 @remote

@@ -34,6 +34,10 @@ SHOWN_MAX = 100
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no moment that is written out can be later."""
 
+KEY_CHARS = 255
+KEY_PATTERN = r"^[\x21-\x7e]*$"
+"""An idempotency key is one word of printable ASCII characters."""
+
 NAMES_MAX = 10_000
 """Names or references in one request."""
 ID_MAX = 2**63 - 1
@@ -45,6 +49,7 @@ Page = Annotated[int, Meta(ge=1, le=1_000)]
 Retries = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 LeaseMs = Annotated[int, Meta(ge=1_000, le=86_400_000)]
 Moment = Annotated[datetime.datetime, Meta(tz=True)]
+KeyText = Annotated[str, Meta(max_length=KEY_CHARS, pattern=KEY_PATTERN)]
 Via = Literal["control", "rest"]
 """The ways over which operations submit jobs."""
 
@@ -55,7 +60,10 @@ def no_arguments() -> Raw:
 
 
 class Push(Struct, forbid_unknown_fields=True):
-    """A new job. It runs at `at`, or `in_ms` from now, or at once."""
+    """A new job. It runs at `at`, or `in_ms` from now, or at once.
+
+    For a day the same `idempotency_key` means the same job.
+    """
 
     queue: str
     type: str
@@ -66,6 +74,7 @@ class Push(Struct, forbid_unknown_fields=True):
     retry: Retries = 25
     lease_ms: LeaseMs = LEASE_MS
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    idempotency_key: KeyText = ""
     via: Via = ORIGIN
 
 
@@ -88,20 +97,6 @@ class Show(Struct, forbid_unknown_fields=True):
 
 
 # -- push -------------------------------------------------------------------------------------
-
-
-async def push(node: NodePort, params: Push) -> View:
-    """Make a job that a worker of any protocol can run; its id and name."""
-    job = await take_in(node, params)
-    return {"id": job.id, "name": job.name, "state": job.state.name.lower()}
-
-
-async def take_in(node: NodePort, params: Push, digest: int | None = None) -> Job:
-    """The new job. A `digest` stands for all that was said of it, else one of its arguments."""
-    new = await new_job_of(params, node.engine.limits)
-    if digest is not None:
-        new.digest = digest
-    return await node.ask(lambda engine, now: submit(engine.broker, params, new, now))
 
 
 async def new_job_of(params: Push, limits: Limits) -> NewJob:

@@ -182,7 +182,7 @@ OPERATIONS: dict[str, Operation] = {
         carries=True,
     ),
     "jobs.push": _change(
-        jobs.push, jobs.Push, AnyView, "Submit a job", carries=True, often=True
+        submit.push, jobs.Push, AnyView, "Submit a job", carries=True, often=True
     ),
     "jobs.submit": _change(
         submit.submit_many, submit.SubmitMany, shapes.SubmittedMany, "Submit many jobs",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from franca.control.measured import Measured
+from franca.core.changes import IdempotencyKey
 from franca.core.errors import Refused
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
@@ -15,6 +16,7 @@ from franca.engine.engine import Engine
 if TYPE_CHECKING:
     from franca.control.audit import AuditLog
     from franca.control.observer import Observer
+    from franca.control.submit import KeysInUse
 
 T = TypeVar("T")
 
@@ -41,6 +43,7 @@ class NodePort(Protocol):
     engine: Engine
     audit: AuditLog
     observer: Observer
+    keys_in_use: KeysInUse
 
     def clock_ms(self) -> Millis:
         """The time now: what spans are measured with."""
@@ -56,6 +59,9 @@ class NodePort(Protocol):
 
     async def search(self, search: Search) -> Found:
         """Look through what is committed, ended jobs included. What is found is only to be read."""
+
+    async def find_keys(self, keys: Sequence[str]) -> dict[str, IdempotencyKey]:
+        """Those of these idempotency keys that mean a job now, by themselves."""
 
     async def past(self) -> Past:
         """How much is remembered of ended jobs."""

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from franca.core import model
 from franca.core.changelog import DEAD, LEASED
-from franca.core.changes import Changes, Totals
+from franca.core.changes import Changes, IdempotencyKey, Totals
 from franca.core.errors import NotFound, NotHeld, NotUnique, StoreFull, TooMuch
 from franca.core.events import Progressed
 from franca.core.index import READY
@@ -120,6 +120,10 @@ class Broker(Parts):
         else:
             self.dispatch.enqueue(job, queue, now)
         return job
+
+    def keep_key(self, key: IdempotencyKey) -> None:
+        """Have the store remember a job by an idempotency key, in the commit of its submit."""
+        self.changelog.idempotency_keys.append(key)
 
     def _take_room(self, job: Job, size: int, now: Millis) -> None:
         """Refuse a job that there is no room for; else its room is taken."""

@@ -6,7 +6,7 @@ says. A job that changed many times since the last drain is written once, as it 
 
 from __future__ import annotations
 
-from franca.core.changes import Changes, QueueSetting, RunNote, Totals
+from franca.core.changes import Changes, IdempotencyKey, QueueSetting, RunNote, Totals
 from franca.core.limits import Limits
 from franca.core.model import Job, JobId, Schedule, Shelf, State
 
@@ -29,6 +29,7 @@ class Changelog:
         self.dirty: dict[JobId, Job] = {}
         self.settings: dict[str, QueueSetting | None] = {}
         self.schedules: dict[str, Schedule | None] = {}
+        self.idempotency_keys: list[IdempotencyKey] = []
         self._limits = limits
         self._jobs = jobs
         self._begin_anew()
@@ -60,7 +61,8 @@ class Changelog:
     def has_changes(self) -> bool:
         """Whether `drain` would hand over anything."""
         jobs = self.dirty or self.emptied or self.gone or self.ended
-        return bool(jobs or self.settings or self.schedules or self.flushed)
+        rules = self.settings or self.schedules
+        return bool(jobs or rules or self.idempotency_keys or self.flushed)
 
     def drain(self) -> Changes:
         """Everything that changed since the last drain, collapsed; it must be committed."""
@@ -92,6 +94,8 @@ class Changelog:
                 changes.gone_from_backlog.append(job)
         if self.settings or self.schedules:
             self._drain_rules(changes)
+        if self.idempotency_keys:
+            changes.idempotency_keys, self.idempotency_keys = self.idempotency_keys, []
         if self.failed or self.died:
             changes.failed, changes.died = self.failed, self.died
         self._begin_anew()
@@ -111,4 +115,5 @@ class Changelog:
         self._begin_anew()
         self.settings.clear()
         self.schedules.clear()
+        self.idempotency_keys.clear()
         self.flushed = True

@@ -7,6 +7,7 @@ commits costs nothing. A store applies the fields in the order in which they are
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
@@ -35,6 +36,22 @@ class QueueSetting(Struct, gc=False):
     until: Millis = NEVER
 
 
+IDEMPOTENCY_MS: Final[Millis] = 24 * 3_600_000
+
+
+class IdempotencyKey(NamedTuple):
+    """A key with which a job was submitted. For `IDEMPOTENCY_MS` from `at` it means that job.
+
+    `digest` stands for everything that was said of the job.
+    """
+
+    key: str
+    digest: int
+    job_id: JobId
+    job_name: str
+    at: Millis
+
+
 RunNote = tuple[str, str, Millis]
 """Something that happened to a job of a queue and a kind, at a moment."""
 
@@ -45,6 +62,7 @@ class Changes(Struct, gc=False):
     Of the queues in `emptied_backlogs` every READY job on the BACKLOG shelf goes, but for those in
     `spared`: what becomes of these is said one by one.
     Runs that failed, and jobs that came into the dead set, are only counted: `failed` and `died`.
+    `idempotency_keys` are in the group of their jobs.
     """
 
     totals: Totals = field(default_factory=Totals)
@@ -63,3 +81,4 @@ class Changes(Struct, gc=False):
     schedules_gone: list[str] = field(default_factory=list)
     failed: list[RunNote] = field(default_factory=list)
     died: list[RunNote] = field(default_factory=list)
+    idempotency_keys: list[IdempotencyKey] = field(default_factory=list)

@@ -84,6 +84,9 @@ class Limits(Struct, frozen=True):
     """And what they take in the store."""
     ended_ms: int = 7 * 24 * 3600 * 1000
     """And how long they are remembered, behind the last one that has ended."""
+    idempotency_keys: int = 10_000_000
+    """Idempotency keys that are remembered for a day; beyond it the oldest go first. A store in
+    memory has 100,000 at most."""
     error_text_chars: int = 1_000
     """A failure's message."""
     trace_lines: int = 50

@@ -179,7 +179,7 @@ class RoomWatch:
 def make_store(settings: Settings, data: DataDir, make_room: Callable[[], bool]) -> Store:
     """The store that the settings name."""
     limits = settings.limits
-    kept = Bounds(limits.ended_jobs, limits.ended_bytes, limits.ended_ms)
+    kept = Bounds(limits.ended_jobs, limits.ended_bytes, limits.ended_ms, limits.idempotency_keys)
     if settings.store == "memory:":
         return MemoryStore(kept)
     return SqliteStore(data.store_path, ended=kept, make_room=make_room)

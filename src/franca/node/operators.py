@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
 from franca.control.observer import Observer
+from franca.core.changes import IDEMPOTENCY_MS, IdempotencyKey
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
 from franca.engine.blame import is_of_the_core
@@ -66,6 +67,12 @@ class Operators:
     async def search(self, search: Search) -> Found:
         """Look through the store on another thread; only what is committed is found."""
         return await self._read(partial(self.node.store.search, search))
+
+    async def find_keys(self, keys: Sequence[str]) -> dict[str, IdempotencyKey]:
+        """Look for idempotency keys on another thread; only what is committed is found."""
+        over = self.clock_ms() - IDEMPOTENCY_MS
+        found = await self._read(partial(self.node.store.find_keys, keys))
+        return {one.key: one for one in found if one.at > over}
 
     async def past(self) -> Past:
         """How much is remembered of ended jobs."""

@@ -25,6 +25,7 @@ from franca.control.observer import Observer
 from franca.control.path import written
 from franca.control.port import NotCopied
 from franca.control.server import ControlServer
+from franca.control.submit import KeysInUse
 from franca.core.broker import Broker
 from franca.core.errors import Refused
 from franca.engine.engine import Engine
@@ -121,6 +122,7 @@ class Server(Operators):
         self._clock = SystemClock()
         self._started_at = self._clock.now()
         self.observer = Observer(self._started_at)
+        self.keys_in_use = KeysInUse()
         self._stop_asked = asyncio.Event()
         self._stop_now = asyncio.Event()
         self._failure: BaseException | None = None

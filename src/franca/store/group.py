@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from franca.core.changes import Changes, Totals
+from franca.core.changes import IDEMPOTENCY_MS, Changes, IdempotencyKey, Totals
 from franca.core.model import Job, JobId, Shelf
 from franca.store import ended, rows
 from franca.store.port import Bounds
@@ -33,12 +33,20 @@ _SET_TOTALS = (
     "UPDATE totals SET pushed = ?, processed = ?, failures = ?, last_job_id = ?, last_place = ?, "
     "held_rows = ?, tail_rows = ?, sealed = ?, crc = ?"
 )
+_FORGET_KEYS = "DELETE FROM idempotency_keys WHERE id <= ?"
+_FORGET_OLD_KEYS = (
+    "DELETE FROM idempotency_keys WHERE id < (SELECT min(id) FROM idempotency_keys) + ? AND at <= ?"
+)
+_INSERT_KEY = "INSERT OR REPLACE INTO idempotency_keys VALUES (?, ?, ?, ?, ?, ?, ?)"
 _INSERT_BODY = "INSERT INTO bodies (id, body, crc) VALUES (?, ?, ?)"
 _DELETE_BODY = "DELETE FROM bodies WHERE id = ?"
 
 DELETED_AT_ONCE = 1_000
 """Held jobs that a group deletes; the rows of more are left to the sweep."""
-FLUSHED = ("jobs", "tail", "bodies", "ended", "segments", "rates", "queues", "schedules")
+FLUSHED = (
+    "jobs", "tail", "bodies", "ended", "segments", "rates", "queues", "schedules",
+    "idempotency_keys",
+)  # fmt: skip
 """Tables that a flush leaves empty."""
 FLUSHED_ROWS = 1_000
 FLUSHED_BYTES = 4 * 1024 * 1024
@@ -82,6 +90,8 @@ class GroupWriter:
         self.emptied: dict[str, None] = {}
         self.eras_over: list[str] = []
         self.gone: dict[JobId, None] = {}
+        self.last_key = self.key_rows = 0
+        """The last row of the idempotency keys, and no fewer than there are."""
         self.rate_rows = self.rate_bytes = 0
         """No more than these there are of the rates; rows that are written again count again."""
 
@@ -129,6 +139,8 @@ class GroupWriter:
             rules = [(schedule.id, _encode(schedule)) for schedule in changes.schedules_saved]
             self._put("schedules", rules, group)
             self._drop("schedules", "id", [(name,) for name in changes.schedules_gone], group)
+        if changes.idempotency_keys:
+            self._keep_keys(changes.idempotency_keys, group)
         self.learn_totals(changes.totals)
         group.append(self.totals_batch())
         return group
@@ -229,6 +241,7 @@ class GroupWriter:
         sealed = len(self.seals) - len(history.segments)
         rows = {"jobs": self.held_rows, "tail": self.tail_rows, "ended": history.jobs}
         rows |= {"queues": sealed, "schedules": sealed, "rates": self.rate_rows}
+        rows["idempotency_keys"] = self.key_rows
         sizes = {"bodies": self.body_bytes, "ended": history.bytes, "rates": self.rate_bytes}
         sizes["segments"] = len(history.segments) * SEGMENT_ROW_BYTES
         large = {table for table, count in rows.items() if count > FLUSHED_ROWS}
@@ -253,6 +266,18 @@ class GroupWriter:
     def _remember(self, count: int, piece: bytes, group: list[Batch]) -> None:
         row = (self.history.last_piece + 1, count, piece)
         group.append(("INSERT INTO ended VALUES (?, ?, ?, ?)", ((*row, seal(row)),)))
+
+    def _keep_keys(self, keys: Sequence[IdempotencyKey], group: list[Batch]) -> None:
+        """Each new key takes two old ones away that are over, so that none are left in the end."""
+        most = self.last_key + len(keys) - self.history.bounds.keys
+        over = keys[-1].at - IDEMPOTENCY_MS
+        if most > 0:
+            group.append((_FORGET_KEYS, ((most,),)))
+        group.append((_FORGET_OLD_KEYS, ((2 * len(keys), over),)))
+        rows = [(self.last_key + number, *key) for number, key in enumerate(keys, 1)]
+        group.append((_INSERT_KEY, [(*row, seal(row)) for row in rows]))
+        self.last_key += len(keys)
+        self.key_rows += len(keys)
 
     def _put(self, table: str, rows: Sequence[Row], group: list[Batch]) -> None:
         if rows:

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from msgspec.structs import replace
 
-from franca.core.changes import Changes, QueueSetting, Totals
+from franca.core.changes import IDEMPOTENCY_MS, Changes, IdempotencyKey, QueueSetting, Totals
 from franca.core.history import HOUR_MS, Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import (
     NEVER,
@@ -35,7 +35,8 @@ from franca.store.segments import Growing
 HELD = Shelf.HELD
 ENDED_JOBS = 10_000
 ENDED_BYTES = 64 * 1024 * 1024
-"""What is remembered of ended jobs, if no less is asked for: a tenth of it is much for memory."""
+KEYS = 100_000
+"""What is remembered of ended jobs, and how many idempotency keys, if no less is asked for."""
 
 
 class MemoryStore(Store):
@@ -48,13 +49,17 @@ class MemoryStore(Store):
         self.tail: dict[JobId, Job] = {}
         self.bodies: dict[JobId, bytes] = {}
         self.ended: deque[Job] = deque()
-        self._kept = Bounds(min(ended.jobs, ENDED_JOBS), min(ended.bytes, ENDED_BYTES), ended.ms)
+        self._kept = Bounds(
+            min(ended.jobs, ENDED_JOBS), min(ended.bytes, ENDED_BYTES), ended.ms,
+            min(ended.keys, KEYS),
+        )  # fmt: skip
         self._ended_bytes = self._cancelled = 0
         self._slots: rates.Slots = {}
         self._latest: Millis = NEVER
         self._hour = 0
         self.queues: dict[str, QueueSetting] = {}
         self.schedules: dict[str, Schedule] = {}
+        self.keys: dict[str, IdempotencyKey] = {}
         self.totals = Totals()
 
     def open(self) -> Snapshot:
@@ -75,6 +80,7 @@ class MemoryStore(Store):
         if changes.flushed:
             for shelf in (self.held, self.tail, self.bodies, self.queues, self.schedules):
                 shelf.clear()
+            self.keys.clear()
             self.ended.clear()
             self._slots.clear()
             self._ended_bytes = self._cancelled = 0
@@ -108,6 +114,8 @@ class MemoryStore(Store):
         self.schedules |= {schedule.id: schedule for schedule in changes.schedules_saved}
         for schedule_id in changes.schedules_gone:
             self.schedules.pop(schedule_id, None)
+        if changes.idempotency_keys:
+            self._keep_keys(changes.idempotency_keys)
         self.totals = changes.totals
         return [self._supply(want) for want in wants]
 
@@ -124,6 +132,14 @@ class MemoryStore(Store):
         self._latest = growing.max_at
         rates.fold(growing.happened, self._slots)
         self._forget_old()
+
+    def _keep_keys(self, keys: Sequence[IdempotencyKey]) -> None:
+        for key in keys:
+            self.keys.pop(key.key, None)
+            self.keys[key.key] = key
+            oldest = next(iter(self.keys.values()))
+            if len(self.keys) > self._kept.keys or oldest.at <= key.at - IDEMPOTENCY_MS:
+                del self.keys[oldest.key]
 
     def _forget_old(self) -> None:
         kept, ended = self._kept, self.ended
@@ -190,6 +206,10 @@ class MemoryStore(Store):
         copies = [(key, replace(self._whole(job))) for key, job in few]
         put_together(found, search, copies, [])
         return found
+
+    def find_keys(self, keys: Sequence[str]) -> list[IdempotencyKey]:
+        """Those that are remembered."""
+        return [self.keys[key] for key in keys if key in self.keys]
 
     def past(self) -> Past:
         """What is remembered."""

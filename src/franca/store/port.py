@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from franca.core.changes import Changes
+from franca.core.changes import Changes, IdempotencyKey
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import BacklogCount, Job, JobQuery, Millis, State
 from franca.core.wants import Snapshot, Want
@@ -38,6 +38,7 @@ class Bounds(NamedTuple):
     jobs: int
     bytes: int = 1 << 40
     ms: Millis = 1 << 40
+    keys: int = 1 << 40
 
 
 KEPT = Bounds(10_000)
@@ -90,6 +91,12 @@ class Store(Protocol):
         """The same, with more conditions, and only as far as it is looked at in one go.
 
         May be called on another thread. `BadCursor` if no answer has named that place.
+        """
+
+    def find_keys(self, keys: Sequence[str]) -> list[IdempotencyKey]:
+        """Those of these idempotency keys that are committed and remembered, also when over.
+
+        May be called on another thread.
         """
 
     def past(self) -> Past:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from franca.core.changes import IdempotencyKey
 from franca.core.history import Found, Rates, RatesQuery, Search
 from franca.core.model import Job, JobQuery, Policy
 from franca.store import rates
@@ -25,9 +27,11 @@ from franca.store.live import LiveLook
 from franca.store.past import Look
 from franca.store.port import StoreError, order_of
 from franca.store.rates import Slots
+from franca.store.rows import seal
 from franca.store.search import Reading, reading
 from franca.store.wal import connect_to_read
 
+_FIND_KEYS = "SELECT * FROM idempotency_keys WHERE key IN (SELECT value FROM json_each(?))"
 INTERRUPT_EVERY_S = 0.02
 """How often threads that still read are told again to stop."""
 
@@ -128,6 +132,17 @@ class Searcher:
         found.looked_at = live.looked_at + past.looked_at
         found.total = None if criteria.wants_live() else past.total
         put_together(found, search, past.jobs() + live.found, [live.reached, past.reached])
+        return found
+
+    def find_keys(self, keys: Sequence[str]) -> list[IdempotencyKey]:
+        """Idempotency keys that are remembered."""
+        found: list[IdempotencyKey] = []
+        with self._connected() as db:
+            rows = db.execute(_FIND_KEYS, (json.dumps(keys),))
+            for *row, crc in rows:
+                if seal(row) != crc:
+                    raise ValueError("an idempotency key is damaged")
+                found.append(IdempotencyKey(*row[1:]))
         return found
 
     def rates(self, query: RatesQuery) -> Rates:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Concatenate, ParamSpec, TypeVar
 
-from franca.core.changes import Changes
+from franca.core.changes import Changes, IdempotencyKey
 from franca.core.history import Found, Past, Rates, RatesQuery, Search, Tallies
 from franca.core.model import Job, JobQuery, Millis
 from franca.core.wants import Snapshot, Want
@@ -241,6 +241,11 @@ class SqliteStore(Store):
     def search(self, search: Search) -> Found:
         """The same, as far as it is looked at in one go."""
         return self._searcher.search(search)
+
+    @_as_store_errors
+    def find_keys(self, keys: Sequence[str]) -> list[IdempotencyKey]:
+        """Idempotency keys that are remembered."""
+        return self._searcher.find_keys(keys)
 
     @_as_store_errors
     def rates(self, query: RatesQuery) -> Rates:

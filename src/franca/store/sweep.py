@@ -43,6 +43,7 @@ _SWEPT: dict[str, tuple[str, int | str, str]] = {
     "rates": ("id", 0, "length(tallies)"),
     "queues": ("queue", "", "0"),
     "schedules": ("id", "", "length(schedule)"),
+    "idempotency_keys": ("id", 0, "0"),
 }
 """The column that a table is in order of, its first value, and the size of a row."""
 _WITH_BODY = "LEFT JOIN bodies b ON j.apart AND b.id = j.id"

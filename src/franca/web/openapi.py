@@ -42,14 +42,13 @@ _ALWAYS: Final = {
 _WITH_BODY: Final = {
     "408": "The body came too slowly",
     "415": "The body is no JSON",
-    "422": "Another job was submitted with this Idempotency-Key",
+    "422": "Another job was submitted with this idempotency key",
     "507": "The disk is nearly full",
 }
+_KEY: Final = ("Idempotency-Key", "For a day the same key is the same job", {"type": "string"})
 _PARAMETERS: Final = {
-    "submit": (
-        ("Idempotency-Key", "The same key is the same job for a day", {"type": "string"}),
-        ("Prefer", "wait=30: answer when the job has ended", {"type": "string"}),
-    ),
+    "submit": (_KEY, ("Prefer", "wait=30: answer when the job has ended", {"type": "string"})),
+    "submit many": (_KEY,),
     "events": (("Last-Event-ID", "Go on behind this event", {"type": "string"}),),
 }
 

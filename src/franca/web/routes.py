@@ -60,7 +60,7 @@ ROUTES: Final = (
     # -- jobs ---------------------------------------------------------------------------------
     Route("GET", "jobs", "jobs.search"),
     Route("POST", "jobs", "jobs.push", given=_HERE, status=201, special="submit"),
-    Route("POST", "jobs/batch-submit", "jobs.submit", given=_HERE),
+    Route("POST", "jobs/batch-submit", "jobs.submit", given=_HERE, special="submit many"),
     Route("POST", "jobs/actions", "jobs.act"),
     Route("GET", "jobs/{id}", "jobs.get", _JOB),
     Route("DELETE", "jobs/{id}", "jobs.delete", _JOBS, special="one"),

@@ -71,7 +71,8 @@ class WebServer:
         pages = Pages(Files(), authentication, self._rest.bodies)
         submits = Submits(self._rest, self._waits)
         special = {
-            "submit": submits.handler,
+            "submit": submits.one,
+            "submit many": submits.many,
             "lease": self._lease,
             "one": self._rest.on_one,
         }

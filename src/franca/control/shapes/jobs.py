@@ -123,11 +123,16 @@ class JobPage(Struct, kw_only=True):
 
 
 class Submitted(Struct, omit_defaults=True):
-    """A job that was taken in, or why it was not."""
+    """A job that was taken in, or why it was not.
+
+    It is `replayed` if its idempotency key came with it before; there is no `state` if it has left
+    the history since.
+    """
 
     id: int | None = None
     name: str | None = None
     state: str | None = None
+    replayed: bool = False
     error: str | None = None
 
 

@@ -20,3 +20,14 @@ CREATE TABLE segments (
 
 -- What happened to the jobs of each queue and kind, in rows of a minute, five, and an hour.
 CREATE TABLE rates (id INTEGER PRIMARY KEY, tallies BLOB NOT NULL, crc INTEGER NOT NULL);
+
+-- Idempotency keys of submits, the oldest first.
+CREATE TABLE idempotency_keys (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    digest INTEGER NOT NULL,
+    job_id INTEGER NOT NULL,
+    job_name TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    crc INTEGER NOT NULL
+);
