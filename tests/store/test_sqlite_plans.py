@@ -33,7 +33,7 @@ RECORDING = ("-m", "tests.store.recording")
 LIMITS = {
     "WINDOW_JOBS": 20, "SUPPLY_JOBS": 5, "DUE_JOBS": 5, "RECENT_NAMES": 5, "DEAD_JOBS": 5, "ENDED_JOBS": 10,
 }  # fmt: skip
-OF_JOBS = re.compile(r"SCAN (jobs|tail|bodies|j|b)\b")
+OF_JOBS = re.compile(r"SCAN (jobs|tail|bodies|j|b|idempotency_keys)\b")
 """A scan of these. Read as a whole are only: what a server must know at its start, before it listens (`open`);
 the copy that `backup` makes of all pages, on another thread, without a statement; the bounded history
 of ended jobs (`SELECT * FROM ended`), on that thread too; and what `doctor` looks at while no server runs."""
@@ -108,6 +108,8 @@ def operate(server: Server, folder: Path) -> None:
     def do(operation: str, **params: object) -> None:
         client.call(str(server.data), operation, params, timeout_s=PATIENCE_S)
 
+    for _ in range(2):
+        do("jobs.push", queue="keyed", type="t", idempotency_key="key")
     do("server.backup", path=str(folder / "copy.db"))
     do("jobs.find")
     do("jobs.find", newest_first=True)

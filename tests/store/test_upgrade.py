@@ -30,12 +30,14 @@ They were made with those commits' packages, by a program that the history keeps
 """
 NOW: Millis = 1_700_000_000_000
 LIMITS = Limits(window_jobs=6, supply_jobs=2, due_jobs=5, recent_names=50)
-COMMITS = ("6424626", "4665859", "6424626-killed", "4665859-killed")
+COMMITS = tuple(
+    f"{commit}{end}" for end in ("", "-killed") for commit in ("6424626", "4665859", "c9c8389")
+)
 """Those that were killed are what servers left that every protocol that keeps jobs had given some."""
 POLICY = ("max_failures", "max_losses", "loss_is_failure", "bury", "backoff", "delay_ms", "lease_ms",
           "durable", "dies_unwatched", "no_retry_if_watched", "expiry_is_failure", "never_given_up",
-          "tells_end")  # fmt: skip
-"""In the order in which they are stored; 6424626 had all but the last."""
+          "tells_end", "keeps_place", "keep_dead")  # fmt: skip
+"""In the order in which they are stored; 6424626 had none of the last three, 4665859 not the last two."""
 
 
 class Killed(Exception):

@@ -109,10 +109,9 @@ def _learn_history(db: sqlite3.Connection, books: GroupWriter) -> None:
     some = "SELECT length(tallies) AS size FROM rates"
     rates = db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM ({some})")
     books.rate_rows, books.rate_bytes = rates.fetchone()
-    first, books.last_key = db.execute(
-        "SELECT coalesce(min(id), 0), coalesce(max(id), 0) FROM idempotency_keys"
-    ).fetchone()
-    books.key_rows = books.last_key - first + bool(first)
+    [first] = db.execute("SELECT coalesce(min(id), 1) FROM idempotency_keys").fetchone()
+    [books.last_key] = db.execute("SELECT coalesce(max(id), 0) FROM idempotency_keys").fetchone()
+    books.key_rows = books.last_key - first + 1
 
 
 def _learn_schema(db: sqlite3.Connection, books: GroupWriter) -> None:
