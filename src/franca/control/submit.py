@@ -195,7 +195,7 @@ def _make_one(engine: Engine, new: _New, known: dict[str, IdempotencyKey], now: 
             engine.broker.keep_key(known[key])
         return Taken(job.id, job.name, job)
     if before.digest != new.digest:
-        raise KeyDiffers("another job was submitted with this Idempotency-Key")
+        raise KeyDiffers("this idempotency key was used for another job")
     return Taken(before.job_id, before.job_name, engine.broker.jobs.get(before.job_id), True)
 
 

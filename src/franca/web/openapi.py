@@ -42,7 +42,7 @@ _ALWAYS: Final = {
 _WITH_BODY: Final = {
     "408": "The body came too slowly",
     "415": "The body is no JSON",
-    "422": "Another job was submitted with this idempotency key",
+    "422": "This idempotency key was used for another job",
     "507": "The disk is nearly full",
 }
 _KEY: Final = ("Idempotency-Key", "For a day the same key is the same job", {"type": "string"})
