@@ -102,7 +102,7 @@ OPENAPI = {
         "/api/v1/counts": {
             "get": {
                 "operationId": "counts",
-                "summary": "How many jobs are in each state.",
+                "summary": "The number of jobs in each state.",
                 "tags": ["jobs"],
             }
         },
