@@ -60,13 +60,13 @@ def _goes_on(operation: str) -> str:
 
 @click.group(cls=Group)
 def operations() -> None:
-    """Actions on many jobs that the server has under way."""
+    """List, watch and stop background actions on many jobs."""
 
 
 @operations.command("ls")
 @remote
 def list_operations(server: Remote) -> None:
-    """List those under way, and those that ended lately."""
+    """List actions that are running or ended recently."""
     found = server.ask("operations.list")["operations"]
     if not server.as_json:
         table("ID ACTION TOTAL DONE FAILED ENDED", "id action total done failed ended_at", found)
@@ -76,7 +76,7 @@ def list_operations(server: Remote) -> None:
 @click.argument("operation")
 @remote
 def show(server: Remote, operation: str) -> None:
-    """Show how far one is."""
+    """Show the progress of an action."""
     found: dict[str, Any] = server.ask("operations.show", {"id": operation})
     if not server.as_json:
         heads = "ID ACTION TOTAL DONE FAILED ENDED"
@@ -87,6 +87,6 @@ def show(server: Remote, operation: str) -> None:
 @click.argument("operation")
 @remote
 def stop(server: Remote, operation: str) -> None:
-    """End one; what it has done stays done."""
+    """Stop an action; what it has done stays done."""
     server.ask("operations.stop", {"id": operation})
     server.say("stopping", err=True)

@@ -59,7 +59,7 @@ def doctor(settings: Settings, as_json: bool) -> None:
 @click.command()
 @settings_flags
 def compact(settings: Settings) -> None:
-    """Write the store into a new file without unused room, in place of the old one.
+    """Rewrite the store without unused space, in place of the old file.
 
     The server must be stopped. A file that an earlier release made can give room back by itself
     from then on. Needs as much free room as the jobs take.

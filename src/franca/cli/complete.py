@@ -22,7 +22,7 @@ STATES = ("scheduled", "retrying", "ready", "running", "done", "dead", "cancelle
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script by which a shell completes commands, queues and types.
+    """Print the shell script that completes commands, queues and types.
 
     \b
     bash:  eval "$(franca completion bash)"           in ~/.bashrc

@@ -45,7 +45,7 @@ LINE_BYTES_MAX = 96 * 1024 * 1024
 @click.argument("file")
 @remote
 def backup(server: Remote, file: str) -> None:
-    """Write a whole copy of the store into a new FILE while the server runs.
+    """Write a consistent copy of the store to a new FILE while the server runs.
 
     'franca restore FILE' puts it into an empty data directory.
     """
@@ -106,7 +106,7 @@ class Exported(Struct):
 @click.argument("file", default="-")
 @remote
 def export(server: Remote, file: str) -> None:
-    """Write schedules and live jobs as JSON lines into a new FILE, or to stdout.
+    """Write schedules and live jobs as JSON lines to a new FILE, or to stdout.
 
     They can be imported by a server of another version, or with another store. Jobs that end
     meanwhile may be missing; 'franca backup' is a copy of everything at one moment.
@@ -176,10 +176,10 @@ class Imported(Struct):
 
 @click.command("import")
 @click.argument("file", default="-")
-@click.option("--skip", type=click.IntRange(0), default=0, help="Lines that were done before.")
+@click.option("--skip", type=click.IntRange(0), default=0, help="Skip this many lines.")
 @remote
 def import_jobs(server: Remote, file: str, skip: int) -> None:
-    """Take the schedules and jobs of an export into the running server, each as it was.
+    """Import schedules and jobs from an export into the running server.
 
     They go in portions; if one fails, it is said how to go on behind those that were done.
     """

@@ -29,14 +29,14 @@ WORDS = {"origin": "via", "holder": "worker", "body": "args"}
 
 @click.group(cls=Group)
 def jobs() -> None:
-    """List, show and steer jobs."""
+    """List, show and manage jobs."""
 
 
 def filters(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say which jobs are meant."""
     for option in (
-        click.option("--type", default="", help="Of this type.", shell_complete=type_names),
-        click.option("--queue", default="", help="Of this queue.", shell_complete=queue_names),
+        click.option("--type", default="", help="Only this type.", shell_complete=type_names),
+        click.option("--queue", default="", help="Only this queue.", shell_complete=queue_names),
         click.option(
             "--state", "states", type=click.Choice((*STATES, *OLDER_STATES)), multiple=True
         ),
@@ -62,7 +62,7 @@ class Filtered(click.Command):
 @filters
 @click.option("--name", default="", help="Only jobs with this public name (jid).")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True)
-@click.option("--after", default="", help="Go on where a page ended.")
+@click.option("--after", default="", help="Continue after the previous page.")
 @click.option("--oldest-first", is_flag=True)
 @remote
 def ls(
@@ -73,7 +73,7 @@ def ls(
     oldest_first: bool,
     **given: Any,
 ) -> None:
-    """List jobs, newest first, or those that a filter fits.
+    """List jobs, newest first, or those that match a filter.
 
     \b
       franca jobs ls 'state:dead queue:mail,news type:Send* age>1h'
@@ -245,7 +245,9 @@ def _add(name: str, done: str, help_text: str, *, asks: bool = False) -> None:
         _tell_skipped(result, done)
 
     jobs_meant = click.argument("references", nargs=-1, metavar="[JOB]...")
-    by_filter = click.option("--filter", "-q", "terms", default="", help="As of 'jobs ls'.")
+    by_filter = click.option(
+        "--filter", "-q", "terms", default="", help="A filter, as for 'jobs ls'."
+    )
     command = remote(filters(by_filter(jobs_meant(act))))
     if asks:
         command = click.option("--yes", is_flag=True, help="Do not ask.")(command)
@@ -270,6 +272,6 @@ def _tell_skipped(result: dict[str, Any], done: str) -> None:
 
 
 _add("retry", "retried", "Make waiting or dead jobs ready now.")
-_add("kill", "killed", "Give live jobs up, into the dead set.", asks=True)
+_add("kill", "killed", "Move live jobs to the dead set.", asks=True)
 _add("cancel", "cancelled", "End live jobs, running ones too.", asks=True)
-_add("delete", "deleted", "Remove waiting, ready or dead jobs for good.", asks=True)
+_add("delete", "deleted", "Delete waiting, ready or dead jobs for good.", asks=True)

@@ -25,7 +25,7 @@ EXAMPLES = """\
 Examples:
   franca serve                        start a server on its default ports
   franca push default hello world     give it a first job
-  franca jobs ls 'state:dead age>1h'  the jobs that a filter fits
+  franca jobs ls 'state:dead age>1h'  the jobs that match a filter
   franca top                          watch it work
 """
 

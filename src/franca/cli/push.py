@@ -27,13 +27,15 @@ ENDED = ("done", "dead", "cancelled")
 @click.argument("type", shell_complete=type_names)
 @click.argument("args", nargs=-1)
 @click.option("--at", default="", metavar="TIME", help="When to run it: 2030-01-31T12:00:00Z.")
-@click.option("--in", "in_ms", type=duration, default=0, help="How long from now: 10m.")
+@click.option("--in", "in_ms", type=duration, default=0, help="Run it this long from now: 10m.")
 @click.option("--retry", type=click.IntRange(0, 2**31 - 1), default=25, show_default=True)
 @click.option(
     "--lease", "lease_ms", type=duration, default="30m", show_default=True, help="Time per run."
 )
 @click.option("--name", default="", help="Its public name (jid); repeated, it is the same job.")
-@click.option("--idempotency-key", default="", help="For a day it means the job of its first use.")
+@click.option(
+    "--idempotency-key", default="", help="Used again within a day, it means the same job."
+)
 @click.option("--priority", type=int, default=None, help="Smaller is more urgent.")
 @click.option("--wait", is_flag=True, help="Wait for its end and print its result.")
 @remote

@@ -30,7 +30,7 @@ def list_queues(server: Remote) -> None:
 
 @queues.command()
 @click.argument("queue", shell_complete=queue_names)
-@click.option("--range", "range_", default="1h", show_default=True, help="Of how long: 1h, 24h.")
+@click.option("--range", "range_", default="1h", show_default=True, help="Time range: 1h, 24h.")
 @remote
 def show(server: Remote, queue: str, range_: str) -> None:
     """Show a queue: its counts and rates, its types, and who serves it."""
@@ -72,10 +72,12 @@ _queue_names = click.argument(
 
 @queues.command()
 @_queue_names
-@click.option("--until", default="", metavar="TIME", help="Until then: 2030-01-31T12:00:00Z.")
+@click.option(
+    "--until", default="", metavar="TIME", help="Resume by itself then: 2030-01-31T12:00:00Z."
+)
 @remote
 def pause(server: Remote, names: tuple[str, ...], until: str) -> None:
-    """Give out no more jobs of these queues."""
+    """Pause queues: their jobs are not given to workers."""
     params: dict[str, object] = {"queues": names}
     if until:
         params["until"] = moment(until, "--until")
@@ -86,7 +88,7 @@ def pause(server: Remote, names: tuple[str, ...], until: str) -> None:
 @_queue_names
 @remote
 def resume(server: Remote, names: tuple[str, ...]) -> None:
-    """Give out jobs of these queues again."""
+    """Resume paused queues."""
     server.ask("queues.resume", {"queues": names})
 
 
@@ -95,7 +97,7 @@ def resume(server: Remote, names: tuple[str, ...]) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @remote
 def purge(server: Remote, names: tuple[str, ...], yes: bool) -> None:
-    """Remove every ready job of these queues for good."""
+    """Delete every ready job of these queues for good."""
     confirm(f"Every ready job of {', '.join(names)} will be removed. Go on?", yes)
     result = server.ask("queues.purge", {"queues": names})
     server.say(f"{counted(result['jobs'], 'job')} removed")

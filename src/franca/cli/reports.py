@@ -10,13 +10,13 @@ from franca.cli.remote import Remote, remote
 from franca.cli.terminal import amount
 
 _range = click.option(
-    "--range", "range_", default="24h", show_default=True, help="Of how long: 1h, 24h."
+    "--range", "range_", default="24h", show_default=True, help="Time range: 1h, 24h."
 )
 
 
 @click.group(cls=Group)
 def types() -> None:
-    """What is known of jobs by their type."""
+    """Show statistics by job type."""
 
 
 @types.command("ls")
@@ -33,7 +33,7 @@ def list_types(server: Remote, range_: str) -> None:
 
 @click.group(cls=Group)
 def errors() -> None:
-    """Dead and retrying jobs by their error."""
+    """Show dead and retrying jobs by error."""
 
 
 @errors.command("ls")
@@ -52,7 +52,7 @@ def list_errors(server: Remote) -> None:
 @click.command()
 @remote
 def health(server: Remote) -> None:
-    """Show how the server, its store and its disk are."""
+    """Show the health of the server, its store and its disk."""
     found = server.ask("health")
     if not server.as_json:
         pairs((name, value) for name, value in found.items() if name not in ("series", "limits"))
@@ -61,7 +61,7 @@ def health(server: Remote) -> None:
 @click.command()
 @remote
 def history(server: Remote) -> None:
-    """Show how much is remembered of jobs that have ended."""
+    """Show the size and bounds of the history of ended jobs."""
     found = server.ask("history")
     if server.as_json:
         return

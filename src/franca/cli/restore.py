@@ -14,11 +14,11 @@ from franca.node import exits
 
 @click.command()
 @click.argument("file")
-@click.option("--data", default=None, help="The data directory: empty, or not there yet.")
+@click.option("--data", default=None, help="The data directory; it must be empty or not exist.")
 @click.option("-c", "--config", default="", help="The server's configuration file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def restore(file: str, data: str | None, config: str, as_json: bool) -> None:
-    """Put a backup into an empty data directory.
+    """Restore a backup into an empty data directory.
 
     No server may run there. Every job of FILE is read and its checksum compared before the store
     gets its place; FILE itself is only read.

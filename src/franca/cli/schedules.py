@@ -20,7 +20,7 @@ OF_A_RULE = ("queue", "type", "args", "cron", "every_ms", "timezone")
 
 @click.group(cls=Group)
 def schedules() -> None:
-    """List schedules, make, change, run, pause and remove them."""
+    """List, create, edit, run, pause and remove schedules."""
 
 
 @schedules.command("ls")
@@ -38,7 +38,7 @@ def list_schedules(server: Remote) -> None:
 @click.argument("schedule")
 @remote
 def show(server: Remote, schedule: str) -> None:
-    """Show a schedule and its next moments."""
+    """Show a schedule and its next run times."""
     found = server.ask("schedules.show", {"id": schedule})
     if server.as_json:
         return
@@ -70,9 +70,11 @@ def _last(schedule: dict[str, Any]) -> str:
 def rule(command: Any) -> Any:
     """The options that say when a schedule runs."""
     for option in (
-        click.option("--timezone", default=None, help="Of the cron line: Europe/Berlin."),
-        click.option("--every", "every_ms", type=duration, default=None, help="So often: 15m."),
-        click.option("--cron", default=None, help="A cron line: '0 3 * * *'."),
+        click.option(
+            "--timezone", default=None, help="Time zone of the cron expression: Europe/Berlin."
+        ),
+        click.option("--every", "every_ms", type=duration, default=None, help="Interval: 15m."),
+        click.option("--cron", default=None, help="A cron expression: '0 3 * * *'."),
     ):
         command = option(command)
     return command
@@ -86,7 +88,7 @@ def rule(command: Any) -> Any:
 @rule
 @remote
 def add(server: Remote, schedule: str, args: tuple[str, ...], **rest: object) -> None:
-    """Have a job of TYPE pushed into QUEUE again and again.
+    """Create a schedule that pushes a job of TYPE into QUEUE.
 
     ARGS are those of 'franca push'.
     """
@@ -99,13 +101,13 @@ def add(server: Remote, schedule: str, args: tuple[str, ...], **rest: object) ->
 
 @schedules.command()
 @click.argument("schedule", metavar="ID")
-@click.option("--queue", default=None, help="Into this queue.", shell_complete=queue_names)
-@click.option("--type", default=None, help="Jobs of this type.", shell_complete=type_names)
-@click.option("--args", default=None, help="With these arguments: a JSON array.")
+@click.option("--queue", default=None, help="The queue of its jobs.", shell_complete=queue_names)
+@click.option("--type", default=None, help="The type of its jobs.", shell_complete=type_names)
+@click.option("--args", default=None, help="The arguments of its jobs: a JSON array.")
 @rule
 @remote
 def edit(server: Remote, schedule: str, args: str | None, **rest: object) -> None:
-    """Change a schedule; what no option speaks of stays as it is."""
+    """Change a schedule; what no option names stays as it is."""
     said = {name: value for name, value in rest.items() if value is not None}
     if "cron" in said and "every_ms" in said:
         raise Failed("--cron and --every exclude each other", exits.USAGE)

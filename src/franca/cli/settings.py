@@ -61,7 +61,7 @@ def _parameter(flag: str) -> str:
 
 @click.group(cls=Group)
 def config() -> None:
-    """Look at the configuration."""
+    """Show the configuration."""
 
 
 @config.command()

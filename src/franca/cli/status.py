@@ -20,7 +20,7 @@ LAG_MS = 200
 @click.command()
 @remote
 def status(server: Remote) -> None:
-    """Show how the running server is, and what is wrong."""
+    """Show the state of the running server and what needs attention."""
     whole = msgspec.json.decode(server.fetch("server.status"), type=dict[str, Raw])
     # An earlier release that is still running knows no overview.
     overview = server.fetch_if_known("overview")

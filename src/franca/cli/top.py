@@ -35,8 +35,8 @@ class Look(Struct):
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Print it once and end; so too without a terminal.")
-@click.option("--every", "every_ms", type=duration, default="1s", help="How often to look: 2s.")
+@click.option("--once", is_flag=True, help="Print once and exit; the default without a terminal.")
+@click.option("--every", "every_ms", type=duration, default="1s", help="Refresh interval: 2s.")
 @remote
 def top(server: Remote, once: bool, every_ms: int) -> None:
     """Watch queues, rates, running jobs and workers; q leaves."""

@@ -36,7 +36,7 @@ class Leased(Struct):
 
 @click.group(cls=Group)
 def work() -> None:
-    """Take jobs and report about them, from a script.
+    """Be a worker from a script: lease jobs and report on them.
 
     \b
       read -r job token args < <(franca work lease mail --wait 30s)
@@ -46,14 +46,14 @@ def work() -> None:
 
 @work.command()
 @click.argument("queues", nargs=-1, required=True, shell_complete=queue_names)
-@click.option("--wait", "wait_ms", type=duration, default=0, help="For so long, if there is none.")
+@click.option("--wait", "wait_ms", type=duration, default=0, help="Wait this long for a job.")
 @click.option("--lease", "lease_ms", type=duration, default=None, help="Time for the run.")
-@click.option("--worker", default="", help="What this worker is called.")
+@click.option("--worker", default="", help="The name of this worker.")
 @remote
 def lease(
     server: Remote, queues: tuple[str, ...], wait_ms: int, lease_ms: int | None, worker: str
 ) -> None:
-    """Take the next job of QUEUES: its id, a token and its arguments, on one line."""
+    """Lease the next job of QUEUES; prints its id, a token and its arguments on one line."""
     params: dict[str, object] = {"queues": queues, "wait_ms": wait_ms, "worker": worker}
     if lease_ms is not None:
         params["lease_ms"] = lease_ms
@@ -71,7 +71,7 @@ def lease(
 @click.argument("result", required=False)
 @remote
 def ack(server: Remote, job: str, token: str, result: str | None) -> None:
-    """Say that a job is done. RESULT is JSON if it can be read as JSON, and a text otherwise."""
+    """Acknowledge a job as done. RESULT is JSON if it can be read as JSON, and a text otherwise."""
     params: dict[str, object] = {"job": job, "token": token}
     if result is not None:
         params["result"] = value(result)
@@ -82,20 +82,20 @@ def ack(server: Remote, job: str, token: str, result: str | None) -> None:
 @click.argument("job")
 @click.argument("token")
 @click.argument("text", default="")
-@click.option("--error", default="Failed", show_default=True, help="What kind of error it was.")
+@click.option("--error", default="Failed", show_default=True, help="The kind of error.")
 @remote
 def fail(server: Remote, job: str, token: str, text: str, error: str) -> None:
-    """Say that a run failed; whether it is tried again is its submitter's choice."""
+    """Report a failed run; whether it is retried is its submitter's choice."""
     server.ask("work.fail", {"job": job, "token": token, "error": error, "text": text})
 
 
 @work.command()
 @click.argument("job")
 @click.argument("token")
-@click.option("--lease", "lease_ms", type=duration, default=None, help="Time from now on.")
+@click.option("--lease", "lease_ms", type=duration, default=None, help="Time from now.")
 @remote
 def heartbeat(server: Remote, job: str, token: str, lease_ms: int | None) -> None:
-    """Say that a run goes on, so that its lease does."""
+    """Extend the lease of a job that is still running."""
     params: dict[str, object] = {"job": job, "token": token}
     if lease_ms is not None:
         params["lease_ms"] = lease_ms
@@ -107,12 +107,12 @@ def heartbeat(server: Remote, job: str, token: str, lease_ms: int | None) -> Non
 @click.argument("token")
 @click.argument("n", type=float, required=False)
 @click.argument("of", type=float, required=False)
-@click.option("--text", default="", help="What it is at.")
+@click.option("--text", default="", help="What it is doing.")
 @remote
 def progress(
     server: Remote, job: str, token: str, n: float | None, of: float | None, text: str
 ) -> None:
-    """Say how far a run is: N of OF."""
+    """Report the progress of a run: N of OF."""
     params: dict[str, object] = {"job": job, "token": token, "text": text}
     params |= {name: number for name, number in (("n", n), ("of", of)) if number is not None}
     server.ask("work.progress", params)

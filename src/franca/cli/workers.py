@@ -15,13 +15,13 @@ from franca.node import exits
 
 @click.group(cls=Group)
 def workers() -> None:
-    """List workers, quiet or stop them."""
+    """List, quiet and stop workers."""
 
 
 @workers.command("ls")
 @remote
 def list_workers(server: Remote) -> None:
-    """List the workers that are there."""
+    """List workers."""
     if server.as_json:
         server.ask("workers.list")  # its states have the words that scripts know
     else:
@@ -37,7 +37,7 @@ def list_workers(server: Remote) -> None:
 @click.argument("worker", shell_complete=worker_names)
 @remote
 def show(server: Remote, worker: str) -> None:
-    """Show a worker: where it is, what it serves, and what it runs."""
+    """Show a worker: its host, its queues and the jobs it runs."""
     listed = msgspec.json.decode(server.fetch("workers.find"), type=dict[str, list[Raw]])
     views = [(raw, msgspec.json.decode(raw)) for raw in listed["workers"]]
     found = [(raw, view) for raw, view in views if view["name"] == worker]
@@ -72,4 +72,4 @@ def _add_worker_command(name: str, help_text: str) -> None:
 
 
 _add_worker_command("quiet", "Ask workers to take no more jobs.")
-_add_worker_command("stop", "Ask workers to finish what they run and leave.")
+_add_worker_command("stop", "Ask workers to finish their jobs and stop.")
