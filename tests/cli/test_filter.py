@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from franca.cli import actions
 from franca.node import exits
 from tests.cli.conftest import Shell
 from tests.cli.double import Double, Refusal
@@ -89,12 +91,16 @@ def test_an_action_on_many_jobs_is_waited_for(shell: Shell, double: Double) -> N
     assert double.params_of("operations.show") == [{"id": "op-1"}] * 2
 
 
-def test_who_does_not_wait_is_told_how_to_end_it(shell: Shell, double: Double) -> None:
+def test_who_does_not_wait_is_told_how_to_end_it(
+    shell: Shell, double: Double, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter((0.0, 61.0))
+    monkeypatch.setattr(actions, "time", SimpleNamespace(monotonic=lambda: next(times)))
     double.answers["jobs.act"] = {"changed": 0, "skipped": 0, "operation": "op-1"}
     double.answers["operations.show"] = {
         "id": "op-1", "action": "retry", "total": 10, "done": 1, "failed": 0, "ended_at": None
     }  # fmt: skip
-    words = ("jobs", "retry", "-q", "x", "--timeout", "1ms")
+    words = ("jobs", "retry", "-q", "x", "--timeout", "60s")
     assert "franca operations stop op-1" in shell(*words, code=exits.TIMED_OUT).stderr
 
 
