@@ -111,7 +111,7 @@ def test_a_worker_that_runs_nothing_while_its_jobs_wait_takes_no_jobs(
         anna, bert = workers(now)
         anna.queues, anna.seen_at, anna.fetched_at = ["a"], node.now, NOW
         bert.queues, bert.seen_at, bert.fetched_at = ["a"], node.now, node.now
-        return [anna, bert]
+        return iter([anna, bert])
 
     monkeypatch.setattr(node.two, "workers", alive)
     node.submit("a")

@@ -16,7 +16,7 @@ from franca.control.queues import QueuesSeen, queue_row, queues_seen
 from franca.control.rates import Counters
 from franca.control.series import Range, draw
 from franca.control.views import moment
-from franca.control.workers import worker_views
+from franca.control.workers import WorkersSeen, workers_seen
 from franca.core.history import OTHER, RatesQuery
 from franca.core.model import Millis
 from franca.engine.engine import Engine
@@ -46,8 +46,7 @@ async def _overview(node: NodePort, range_: str, role: str) -> bytes:
     await observer.look_at_errors(node)
     seen = await queues_seen(node)
     drawn = await draw(node, range_)
-    workers = await node.ask(worker_views)
-    busy = sum(bool(worker.running) for worker in workers)
+    workers = await workers_seen(node)
 
     def page(engine: Engine, now: Millis) -> bytes:
         broker = engine.broker
@@ -67,7 +66,7 @@ async def _overview(node: NodePort, range_: str, role: str) -> bytes:
                 else shapes.Rates(0.0, 0.0, 0.0),
                 oldest_ms=summed.oldest_ms,
                 oldest_queue=summed.oldest_queue,
-                workers=shapes.WorkerCounts(len(workers), busy),
+                workers=shapes.WorkerCounts(workers.all, workers.busy),
                 notices=notices,
                 series=drawn.of_all(),
                 crossings=observer.crossings(broker),
@@ -120,17 +119,19 @@ async def _known(node: NodePort) -> bytes:
     day = await node.observer.lately(node, RatesQuery(now - DAY_MS, now, 3_600_000, "kind"))
     kinds = {name: day.total(name).done for name in day.names() if name != OTHER}
     await node.observer.look_at_errors(node)
-    return await node.ask(partial(_values, node, kinds))
+    return await node.ask(partial(_values, node, kinds, await workers_seen(node)))
 
 
-def _values(node: NodePort, kinds: Mapping[str, int], engine: Engine, now: Millis) -> bytes:
+def _values(
+    node: NodePort, kinds: Mapping[str, int], seen: WorkersSeen, engine: Engine, now: Millis
+) -> bytes:
     broker, observer = engine.broker, node.observer
     tracked = [broker.queues.get(name) for name in observer.rates.queues]
     queues = [queue for queue in tracked if queue is not None and queue.listed]
     queues.sort(key=lambda queue: (-counters_of(queue).ready, queue.name))
     groups = sorted(observer.errors.groups.values(), key=lambda one: -(one.dead + one.retrying))
     protocols = [shapes.Known(name) for name in dict.fromkeys(engine.services)]
-    workers = [shapes.Known(one.name, one.host) for one in worker_views(engine, now)[:KNOWN_MAX]]
+    workers = [shapes.Known(name, host) for name, host in seen.hosts.items()]
     most = sorted(kinds.items(), key=lambda one: (-one[1], one[0]))[:KNOWN_MAX]
     errors = {one.error: shapes.Known(one.error, f"{one.dead + one.retrying}") for one in groups}
     return msgspec.json.encode(
