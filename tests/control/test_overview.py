@@ -202,6 +202,27 @@ def test_what_a_filter_may_say_is_known(node: FakeNode) -> None:
     assert {"some", "control", "rest"} == {one["value"] for one in known["via"]}
 
 
+def test_what_the_first_jobs_say_is_known_within_two_seconds() -> None:
+    node = FakeNode()
+    asyncio.run(node.observer.look(node))
+    known = node.do("known")
+    assert (known["queue"], known["type"]) == ([], [])
+    node.submit("waits", "Waits")
+    node.submit("ends", "Ends")
+    job = node.lease("ends")
+    node.broker.finish(job, job.holder, b"", node.now)
+    node.commit()
+    node.now += 2_000
+    known = node.do("known")
+    assert {one["value"] for one in known["queue"]} == {"waits", "ends"}
+    assert {one["value"] for one in known["type"]} == {"Waits", "Ends"}
+    for number in range(600):
+        node.submit(f"q{number}", f"T{number}")
+    node.now += 2_000
+    known = node.do("known")
+    assert (len(known["queue"]), len(known["type"])) == (500, 500)
+
+
 def test_the_history_tells_its_bounds(node: FakeNode) -> None:
     work(node, "q", 4)
     told = node.do("history")

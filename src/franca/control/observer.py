@@ -236,9 +236,9 @@ class Observer:
         ]
         return [crossing for crossing in found if crossing.count > 0]
 
-    def keep(self, name: str, kept_ms: Millis = KEPT_MS) -> Kept[bytes]:
+    def keep(self, name: str) -> Kept[bytes]:
         """The kept answer of this name; of many names those that were asked for last."""
-        kept = self.kept.pop(name, None) or Kept(kept_ms)
+        kept = self.kept.pop(name, None) or Kept()
         self.kept[name] = kept
         if len(self.kept) > ANSWERS_MAX:
             del self.kept[next(iter(self.kept))]
