@@ -205,6 +205,7 @@ def test_many_workers_are_looked_at_a_few_in_each_pass_of_the_loop(
 
     monkeypatch.setattr(node.two, "workers", many)
     monkeypatch.setattr(control_workers, "LOOKED_AT_ONCE", 30)
+    monkeypatch.setattr(control_workers, "ACTED_WORKERS", 10)
     for name, params in (
         ("workers.list", b"{}"),
         ("workers.find", b"{}"),
@@ -220,7 +221,7 @@ def test_many_workers_are_looked_at_a_few_in_each_pass_of_the_loop(
         asyncio.run(count_passes(perform(node, name, Raw(params))))
         # A look has 10 workers with what they serve; a few calls may look for two reasons.
         assert made >= 1_000, name
-        assert passes >= 100, name
+        assert passes >= (200 if "quiet" in name else 100), name
         assert most <= 10, name
 
 

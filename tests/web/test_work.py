@@ -355,6 +355,8 @@ def test_a_worker_without_a_name_is_asked_while_it_runs_a_job(site: Site) -> Non
     token = {"token": answer["token"]}
     assert site.api("POST", f"jobs/{answer['job']['id']}/heartbeat", token).json["asked"] == "stop"
     assert over_http(site)[0] | {"state": "busy"} == worker
+    site.api("POST", f"jobs/{answer['job']['id']}/ack", token)
+    assert over_http(site) == []
     site.node.submit()
     assert site.api("POST", "lease", {"queues": ["q"]}).status == 200
 

@@ -166,7 +166,9 @@ class HttpWorkers:
         """Those who run a job, wait for one, or were heard of lately; by their names."""
         held = held_by(leases)
         here = [name for name, one in self._by_name.items() if not self._is_gone(one, now)]
-        names = list(dict.fromkeys([*held, *here]))
+        # One without a name is only there while it runs a job.
+        named = [name for name in here if not name.startswith(_HOLDERS)]
+        names = list(dict.fromkeys([*held, *named]))
         return (_view(name, held.get(name, []), self._by_name.get(name), now) for name in names)
 
 

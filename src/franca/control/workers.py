@@ -21,7 +21,7 @@ from franca.protocols.service import WorkerView
 
 ACTED_WORKERS = 200
 """Workers that are asked in one turn."""
-LOOKED_AT_ONCE = 1_000
+LOOKED_AT_ONCE = 500
 """Workers, and what they run and serve, that are looked at in one pass of the event loop."""
 LISTED_MAX = 10_000
 """Workers in one answer; how many there are is told beside them."""
@@ -177,6 +177,7 @@ async def ask_workers(what: What, node: NodePort, params: Workers) -> Asked:
     for start in range(0, len(names), ACTED_WORKERS):
         some = names[start : start + ACTED_WORKERS]
         missing += await node.ask(partial(_ask_some, over_http, some, what))
+        await asyncio.sleep(0)  # what changed nothing that is stored is answered in the same pass
     node.observer.forget()
     return Asked(len(names) - len(missing), missing)
 
