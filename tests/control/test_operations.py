@@ -244,6 +244,28 @@ def test_a_list_of_workers_is_bounded_and_says_how_many_there_are(
     assert node.do("workers.quiet", all=True)["count"] == 0
 
 
+def test_a_list_of_many_workers_is_made_once_for_a_crowd(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [anna, _] = node.two.workers()
+    looks = 0
+
+    def many(now: Millis = NEVER) -> Iterator[WorkerView]:
+        nonlocal looks
+        looks += 1
+        return (replace(anna, name=f"w{number}") for number in range(control_workers.MANY))
+
+    async def ask_all() -> None:
+        await asyncio.gather(*(perform(node, "workers.find") for _ in range(20)))
+
+    monkeypatch.setattr(node.two, "workers", many)
+    asyncio.run(ask_all())
+    assert looks == 2, "one to know how many there are, and one for the list"
+    node.do("workers.quiet", workers=["w1"])
+    node.do("workers.find")
+    assert looks == 3, "what was changed is seen at once"
+
+
 def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:
     assert node.do("workers.quiet", workers=["anna", "zoe"]) == {"count": 1, "missing": ["zoe"]}
     assert node.do("workers.stop", all=True) == {"count": 2, "missing": []}
