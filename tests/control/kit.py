@@ -1,7 +1,7 @@
 """A server for operations: the real engine and broker, a store in memory, a clock by hand."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -51,12 +51,12 @@ class TwoWorkers(Service):
     def open(self, link: Link, now: Millis) -> Conversation:
         raise AssertionError("nobody connects to it")
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
         anna = WorkerView(
             name="anna", protocol="some", host="host", pid=1, labels=["blue"], state="idle",
             started_at=NOW, seen_at=NOW, rss_kb=10, queues=self.queues,
         )  # fmt: skip
-        return [anna, replace(anna, name="bert")]
+        return iter([anna, replace(anna, name="bert")])
 
     def ask_worker(self, name: str, what: str) -> bool:
         if name not in ("anna", "bert"):

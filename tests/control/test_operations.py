@@ -1,15 +1,20 @@
 """The table of operations, and those about the server, its queues and its workers."""
 
+import asyncio
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
+from msgspec.structs import replace
 
 from franca.control import workers as control_workers
-from franca.control.operations import OPERATIONS
+from franca.control.operations import OPERATIONS, perform
 from franca.control.port import BadRequest
 from franca.control.views import worker_view
 from franca.core.errors import NotFound
+from franca.core.model import NEVER, Millis
 from franca.protocols.service import RunView, WorkerView
 from tests.control.kit import NOW, FakeNode
 
@@ -174,6 +179,91 @@ def test_who_serves_a_queue_is_counted_the_same_everywhere(node: FakeNode) -> No
     node.do("queues.pause", queues=["b"])
     assert {row["workers"] for row in node.do("queues.list")["queues"]} == {0}
     assert node.do("queues.show", queue="a")["workers"] == 0
+
+
+def test_many_workers_are_looked_at_a_few_in_each_pass_of_the_loop(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [anna, _] = node.two.workers()
+    passes, most = 0, 0
+    made = 0
+
+    def many(now: Millis = NEVER) -> Iterator[WorkerView]:
+        nonlocal made
+        for number in range(1_000):
+            made += 1
+            yield replace(anna, name=f"w{number}", queues=["a", "b"])
+
+    async def count_passes(work: Coroutine[Any, Any, object]) -> object:
+        nonlocal passes, most, made
+        task = asyncio.ensure_future(work)
+        while not task.done():
+            before = made
+            await asyncio.sleep(0)
+            passes, most = passes + 1, max(most, made - before)
+        return await task
+
+    monkeypatch.setattr(node.two, "workers", many)
+    monkeypatch.setattr(control_workers, "LOOKED_AT_ONCE", 30)
+    monkeypatch.setattr(control_workers, "ACTED_WORKERS", 10)
+    for name, params in (
+        ("workers.list", b"{}"),
+        ("workers.find", b"{}"),
+        ("workers.quiet", b'{"all":true}'),
+        ("overview", b"{}"),
+        ("known", b"{}"),
+        ("queues.list", b"{}"),
+        ("queues.show", b'{"queue":"a"}'),
+    ):
+        node.submit("a")
+        node.now += 30_000
+        passes = most = made = 0
+        asyncio.run(count_passes(perform(node, name, Raw(params))))
+        # A look has 10 workers with what they serve; a few calls may look for two reasons.
+        assert made >= 1_000, name
+        assert passes >= (200 if "quiet" in name else 100), name
+        assert most <= 10, name
+
+
+def test_a_list_of_workers_is_bounded_and_says_how_many_there_are(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for op in ("workers.find", "workers.list"):
+        found = node.do(op, limit=1)
+        assert ([one["name"] for one in found["workers"]], found["total"]) == (["anna"], 2)
+        found = node.do(op, name="bert", limit=1)
+        assert ([one["name"] for one in found["workers"]], found["total"]) == (["bert"], 1)
+        with pytest.raises(BadRequest):
+            node.do(op, limit=control_workers.LISTED_MAX + 1)
+    assert node.do("workers.find")["total"] == 2
+    [anna, _] = node.two.workers()
+    many = [replace(anna, name=f"w{number}") for number in range(control_workers.LISTED_MAX + 1)]
+    monkeypatch.setattr(node.two, "workers", lambda now: iter(many))
+    found = node.do("workers.find")
+    assert (len(found["workers"]), found["total"]) == (10_000, 10_001)
+    assert node.do("workers.quiet", all=True)["count"] == 0
+
+
+def test_a_list_of_many_workers_is_made_once_for_a_crowd(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [anna, _] = node.two.workers()
+    looks = 0
+
+    def many(now: Millis = NEVER) -> Iterator[WorkerView]:
+        nonlocal looks
+        looks += 1
+        return (replace(anna, name=f"w{number}") for number in range(control_workers.MANY))
+
+    async def ask_all() -> None:
+        await asyncio.gather(*(perform(node, "workers.find") for _ in range(20)))
+
+    monkeypatch.setattr(node.two, "workers", many)
+    asyncio.run(ask_all())
+    assert looks == 2, "one to know how many there are, and one for the list"
+    node.do("workers.quiet", workers=["w1"])
+    node.do("workers.find")
+    assert looks == 3, "what was changed is seen at once"
 
 
 def test_workers_are_asked_by_name_or_all(node: FakeNode) -> None:

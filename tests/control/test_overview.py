@@ -111,7 +111,7 @@ def test_a_worker_that_runs_nothing_while_its_jobs_wait_takes_no_jobs(
         anna, bert = workers(now)
         anna.queues, anna.seen_at, anna.fetched_at = ["a"], node.now, NOW
         bert.queues, bert.seen_at, bert.fetched_at = ["a"], node.now, node.now
-        return [anna, bert]
+        return iter([anna, bert])
 
     monkeypatch.setattr(node.two, "workers", alive)
     node.submit("a")
@@ -200,6 +200,27 @@ def test_what_a_filter_may_say_is_known(node: FakeNode) -> None:
     assert [one["value"] for one in known["queue"]] == ["a"]
     assert [one["value"] for one in known["worker"]] == ["anna", "bert"]
     assert {"some", "control", "rest"} == {one["value"] for one in known["via"]}
+
+
+def test_what_the_first_jobs_say_is_known_within_two_seconds() -> None:
+    node = FakeNode()
+    asyncio.run(node.observer.look(node))
+    known = node.do("known")
+    assert (known["queue"], known["type"]) == ([], [])
+    node.submit("waits", "Waits")
+    node.submit("ends", "Ends")
+    job = node.lease("ends")
+    node.broker.finish(job, job.holder, b"", node.now)
+    node.commit()
+    node.now += 2_000
+    known = node.do("known")
+    assert {one["value"] for one in known["queue"]} == {"waits", "ends"}
+    assert {one["value"] for one in known["type"]} == {"Waits", "Ends"}
+    for number in range(600):
+        node.submit(f"q{number}", f"T{number}")
+    node.now += 2_000
+    known = node.do("known")
+    assert (len(known["queue"]), len(known["type"])) == (500, 500)
 
 
 def test_the_history_tells_its_bounds(node: FakeNode) -> None:

@@ -4,9 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
+from franca.control.workers import WorkersSeen
+from franca.core.model import NewJob, Policy
 from franca.web import events
+from franca.web.changes import Rule, schedules_changed, workers_changed
 from tests.web.kit import PATIENCE_S, Call, Site, bearer
 
 Talk = Callable[[Call], Coroutine[Any, Any, None]]
@@ -88,6 +93,91 @@ def test_how_far_an_action_on_many_jobs_is_is_told(
 
     call = listen(site, talk)
     assert call.body.count(b"event: operation") <= 3, "it is told though nothing changed"
+
+
+def told(call: Call, event: str) -> list[Any]:
+    """What was told in events of this kind."""
+    parts = call.body.split(b"event: " + event.encode() + b"\ndata: ")[1:]
+    return [msgspec.json.decode(part.partition(b"\n\n")[0]) for part in parts]
+
+
+def test_workers_that_come_leave_or_do_something_else_are_told(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "EVERY_S", 0)
+    [anna, bert] = site.node.two.workers()
+    here = [anna]
+    monkeypatch.setattr(site.node.two, "workers", lambda now=0: iter(list(here)))
+
+    async def talk(call: Call) -> None:
+        for step, change in (
+            (lambda: here.append(bert), b'"worker":"bert","protocol":"some","change":"came"'),
+            (lambda: here.__setitem__(0, replace(anna, state="quiet")), b'"state":"quiet"'),
+            (here.pop, b'"worker":"bert","protocol":"some","change":"left"'),
+        ):
+            step()
+            site.node.now += 1_000
+            await call.until(change)
+
+    call = listen(site, talk)
+    found = told(call, "workers")
+    assert [(one["all"], len(one["changes"]), one["more"]) for one in found] == [
+        (2, 1, 0),
+        (2, 1, 0),
+        (1, 1, 0),
+    ]
+
+
+def test_what_becomes_of_schedules_is_told(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "EVERY_S", 0)
+    rule = {"id": "s", "queue": "q", "type": "t", "cron": "0 3 * * *"}
+    steps = (
+        ("POST", "schedules", rule, "made"),
+        ("PUT", "schedules/s", {"queue": "other"}, "edited"),
+        ("PUT", "schedules/s", {"cron": "0 4 * * *"}, "edited"),
+        ("POST", "schedules/s/pause", None, "paused"),
+        ("POST", "schedules/s/resume", None, "resumed"),
+        ("POST", "schedules/s/run", None, "fired"),
+        ("DELETE", "schedules/s", None, "removed"),
+    )
+
+    async def talk(call: Call) -> None:
+        for place, (method, path, body, _) in enumerate(steps):
+            _, work = site.begin(method, f"/api/v1/{path}", body)
+            await work
+            site.node.now += 1_000
+            while len(told(call, "schedules")) <= place:
+                await asyncio.sleep(0)
+
+    call = listen(site, talk)
+    assert [one["changes"] for one in told(call, "schedules")] == [
+        [{"schedule": "s", "change": change}] for *_, change in steps
+    ]
+
+
+def test_of_many_changes_some_are_told_and_the_others_counted() -> None:
+    now = WorkersSeen(all=60, states={("some", f"w{n}"): "idle" for n in range(60)})
+    news = workers_changed(WorkersSeen(), now)
+    assert news is not None
+    assert (news.all, len(news.changes), news.more) == (60, 50, 10)
+    assert workers_changed(now, now) is None
+    job = NewJob("q", "k", b"[]", Policy())
+    rules = {f"s{n}": Rule(job, ("", 1_000, "UTC"), False, (0, 0)) for n in range(60)}
+    changed = schedules_changed({}, rules)
+    assert changed is not None
+    assert (len(changed.changes), changed.more) == (50, 10)
+    again = {name: rule._replace(job=replace(job)) for name, rule in rules.items()}
+    assert schedules_changed(rules, again) is None
+
+
+def test_of_very_many_workers_it_is_told_how_many_there_are() -> None:
+    some = WorkersSeen(all=9, states={("some", "a"): "idle"})
+    others = WorkersSeen(all=9, states={("some", "b"): "idle"})
+    assert workers_changed(some, others) is None
+    others.all = 10
+    news = workers_changed(some, others)
+    assert news is not None
+    assert (news.all, news.changes) == (10, [])
 
 
 def test_a_store_that_cannot_be_read_ends_no_stream(

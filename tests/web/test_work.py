@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from franca.control import http_workers
 from franca.core.model import State
-from tests.web.kit import Site
+from tests.web.kit import Call, Site
 
 LEASE = {"queues": ["q"], "worker": "w-1"}
 
@@ -52,8 +53,6 @@ def test_who_works_over_http_is_a_worker_while_it_runs_a_job(site: Site) -> None
     [worker] = over_http(site)
     assert (worker["name"], worker["state"], worker["queues"]) == ("w-1", "busy", ["q"])
     assert [run["id"] for run in worker["running"]] == [job, other]
-    asked = site.api("POST", "workers/stop", {"all": True}).json
-    assert asked["missing"] == []
     site.api("POST", f"jobs/{job}/ack", {"token": token})
     [worker] = over_http(site)
     assert [run["id"] for run in worker["running"]] == [other]
@@ -189,3 +188,193 @@ def test_when_the_server_stops_nobody_waits_for_a_job(site: Site) -> None:
     assert site.call("GET", "/readyz").status == 503
     assert site.call("GET", "/livez").status == 200
     assert site.api("POST", "lease", LEASE).status == 503
+
+
+# -- what workers are asked -------------------------------------------------------------------
+
+
+def ask(site: Site, what: str, **which: Any) -> Any:
+    return site.api("POST", f"workers/{what}", which or {"workers": ["w-1"]}).json
+
+
+def until_it_waits(site: Site, **lease: Any) -> tuple[Call, asyncio.Task[None]]:
+    """A request for a job that waits for one."""
+    call, work = site.begin("POST", "/api/v1/lease", LEASE | {"wait_ms": 60_000} | lease)
+
+    async def wait() -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        while not is_waited(site):
+            await asyncio.sleep(0)
+        return task
+
+    return call, site.run(wait())
+
+
+def is_waited(site: Site) -> bool:
+    """Whether a request of a worker waits."""
+    views = site.node.observer.http_workers.views(site.node.broker.leases, site.node.now)
+    return any(view.connections for view in views)
+
+
+def finish(site: Site, task: asyncio.Task[None]) -> None:
+    async def wait() -> None:
+        async with asyncio.timeout(20):
+            await task
+
+    site.run(wait())
+
+
+@pytest.mark.parametrize(("what", "state"), [("quiet", "quiet"), ("stop", "stopping")])
+def test_a_worker_that_was_asked_is_told_and_given_no_job(
+    site: Site, what: str, state: str
+) -> None:
+    job, token = leased(site)
+    site.node.submit()
+    assert ask(site, what, workers=["w-1", "nobody"]) == {"count": 1, "missing": ["nobody"]}
+    for report in ("heartbeat", "progress", "ack"):
+        answer = site.api("POST", f"jobs/{job}/{report}", {"token": token})
+        assert (answer.status, answer.json["asked"]) == (200, what)
+    answer = site.api("POST", "lease", LEASE)
+    assert (answer.status, answer.headers["franca-asked"]) == (204, what)
+    assert site.node.do("work.lease", **LEASE)["asked"] == what
+    [worker] = over_http(site)
+    assert (worker["name"], worker["state"]) == ("w-1", state)
+    other = site.api("POST", "lease", LEASE | {"worker": "w-2"}).json
+    assert (other["job"]["id"], other["asked"]) == (2, None)
+
+
+def test_who_was_not_asked_is_told_nothing(site: Site) -> None:
+    job, token = leased(site)
+    assert site.api("POST", f"jobs/{job}/heartbeat", {"token": token}).json["asked"] is None
+    assert "franca-asked" not in site.api("POST", "lease", LEASE).headers
+
+
+def test_who_was_asked_to_stop_is_not_asked_to_be_quiet_instead(site: Site) -> None:
+    site.api("POST", "lease", LEASE)
+    for what in ("quiet", "stop", "quiet"):
+        ask(site, what)
+    assert site.api("POST", "lease", LEASE).headers["franca-asked"] == "stop"
+
+
+@pytest.mark.parametrize("which", [{"workers": ["w-1"]}, {"all": True}])
+def test_who_waits_for_a_job_is_told_at_once(site: Site, which: dict[str, Any]) -> None:
+    call, task = until_it_waits(site)
+    [worker] = over_http(site)
+    assert (worker["state"], worker["queues"], worker["connections"]) == ("idle", ["q"], 1)
+    ask(site, "quiet", **which)
+    finish(site, task)
+    assert (call.answer().status, call.answer().headers["franca-asked"]) == (204, "quiet")
+    assert site.node.broker.sessions.open == {}
+    site.node.submit()
+    site.node.engine.deliver(site.node.now)
+    assert site.node.broker.leases.count == 0
+    assert over_http(site)[0]["connections"] == 0
+
+
+def test_no_job_comes_to_one_who_was_asked_before_it_is_answered(site: Site) -> None:
+    call, task = until_it_waits(site)
+    broker = site.node.broker
+    site.node.observer.http_workers.ask("w-1", "quiet", broker, dict, site.node.now)
+    site.node.submit()
+    site.node.engine.deliver(site.node.now)
+    assert broker.leases.count == 0
+    finish(site, task)
+    assert call.answer().status == 204
+
+
+def test_a_job_that_is_on_its_way_to_a_worker_is_still_given(site: Site) -> None:
+    call, task = until_it_waits(site)
+    site.node.submit()
+    ask(site, "quiet")
+    site.node.engine.deliver(site.node.now)
+    finish(site, task)
+    assert (call.answer().status, call.answer().json["asked"]) == (200, "quiet")
+
+
+def test_who_was_told_and_asks_again_waits_as_long_as_it_says(site: Site) -> None:
+    """It would ask without end otherwise, if it does not know what it is told."""
+    site.api("POST", "lease", LEASE)
+    ask(site, "quiet")
+    assert site.api("POST", "lease", LEASE | {"wait_ms": 60_000}).status == 204
+    call, task = until_it_waits(site)
+    site.node.submit()
+    site.node.engine.deliver(site.node.now)
+    assert over_http(site)[0]["connections"] == 1
+    assert not task.done()
+    assert site.node.broker.leases.count == 0
+    ask(site, "stop")
+    finish(site, task)
+    assert call.answer().headers["franca-asked"] == "stop"
+    assert site.api("POST", "lease", LEASE | {"wait_ms": 1}).status == 204
+
+
+def test_a_process_that_has_just_begun_was_asked_nothing(site: Site) -> None:
+    site.api("POST", "lease", LEASE)
+    ask(site, "stop")
+    site.node.submit()
+    assert site.api("POST", "lease", LEASE).status == 204
+    assert site.api("POST", "lease", LEASE | {"first": True}).status == 200
+
+
+@pytest.mark.parametrize(
+    ("away_ms", "step_ms", "is_over"),
+    [
+        (60_000, 60_000, False),
+        (60_001, 60_001, True),
+        (86_400_000, 60_000, False),
+        (86_460_000, 60_000, True),
+    ],
+)
+def test_what_was_asked_is_forgotten_after_a_minute_of_silence_and_after_a_day(
+    site: Site, away_ms: int, step_ms: int, is_over: bool
+) -> None:
+    site.api("POST", "lease", LEASE)
+    ask(site, "quiet")
+    site.node.submit()
+    workers, broker = site.node.observer.http_workers, site.node.broker
+    for _ in range(away_ms // step_ms):
+        site.node.now += step_ms
+        asked, _ = workers.fetches("w-1", ["q"], broker.leases, site.node.now, is_new=False)
+    assert (asked is None) is is_over
+
+
+def test_silence_does_not_end_what_was_asked_while_a_job_runs(site: Site) -> None:
+    leased(site)
+    ask(site, "quiet")
+    site.node.now += 600_000
+    [worker] = over_http(site)
+    assert worker["state"] == "quiet"
+    assert site.api("POST", "lease", LEASE).headers["franca-asked"] == "quiet"
+
+
+def test_a_worker_without_a_name_is_asked_while_it_runs_a_job(site: Site) -> None:
+    site.node.submit()
+    answer = site.api("POST", "lease", {"queues": ["q"]}).json
+    [worker] = over_http(site)
+    assert ask(site, "stop", all=True)["count"] == 3
+    token = {"token": answer["token"]}
+    assert site.api("POST", f"jobs/{answer['job']['id']}/heartbeat", token).json["asked"] == "stop"
+    assert over_http(site)[0] | {"state": "busy"} == worker
+    site.api("POST", f"jobs/{answer['job']['id']}/ack", token)
+    assert over_http(site) == []
+    site.node.submit()
+    assert site.api("POST", "lease", {"queues": ["q"]}).status == 200
+
+
+def test_names_are_bounded_and_those_that_were_not_heard_of_are_not_listed(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_workers, "NAMES_MAX", 2)
+    for name in ("a", "b", "a", "c"):
+        site.api("POST", "lease", {"queues": ["q" * 100] * 9, "worker": name})
+    assert [worker["name"] for worker in over_http(site)] == ["a", "c"]
+    assert ask(site, "quiet", workers=["a", "b", "c"])["missing"] == ["b"]
+    site.node.now += 60_001
+    assert over_http(site) == []
+    assert ask(site, "quiet", workers=["a"])["missing"] == ["a"]
+
+
+def test_of_what_a_worker_asks_for_little_is_kept(site: Site) -> None:
+    site.api("POST", "lease", {"queues": [f"{n:0100}" for n in range(9)], "worker": "long"})
+    site.api("POST", "lease", {"queues": [f"q{n}" for n in range(9)], "worker": "many"})
+    assert [len(worker["queues"]) for worker in over_http(site)] == [2, 8]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import click
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from franca.cli.complete import worker_names
 from franca.cli.group import Group
 from franca.cli.output import counted, pairs, printable, table
 from franca.cli.remote import Failed, Remote, remote, show_json
 from franca.node import exits
+
+
+class _Listed(Struct):
+    workers: list[Raw]
 
 
 @click.group(cls=Group)
@@ -27,10 +31,13 @@ def list_workers(server: Remote) -> None:
     else:
         # An earlier release that is still running knows no other.
         listed = server.fetch_if_known("workers.find") or server.fetch("workers.list")
-        found = msgspec.json.decode(listed)["workers"]
+        answer = msgspec.json.decode(listed)
+        found = answer["workers"]
         head = "NAME PROTOCOL HOST PID STATE LINKS LABELS STARTED SEEN"
         members = "name protocol host pid state connections labels started_at seen_at"
         table(head, members, found)
+        if len(found) < (total := answer.get("total", 0)):
+            click.echo(f"These are {len(found):,} of {total:,} workers.", err=True)
 
 
 @workers.command()
@@ -38,8 +45,8 @@ def list_workers(server: Remote) -> None:
 @remote
 def show(server: Remote, worker: str) -> None:
     """Show a worker: its host, its queues and the jobs it runs."""
-    listed = msgspec.json.decode(server.fetch("workers.find"), type=dict[str, list[Raw]])
-    views = [(raw, msgspec.json.decode(raw)) for raw in listed["workers"]]
+    listed = msgspec.json.decode(server.fetch("workers.find", {"name": worker}), type=_Listed)
+    views = [(raw, msgspec.json.decode(raw)) for raw in listed.workers]
     found = [(raw, view) for raw, view in views if view["name"] == worker]
     if not found:
         raise Failed(f"there is no worker {worker}", exits.NOT_FOUND)

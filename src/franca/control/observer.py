@@ -18,10 +18,12 @@ from msgspec.structs import replace
 from franca.control import shapes
 from franca.control.bulk import Actions
 from franca.control.error_classes import LOOKED_AT_MAX, ErrorClasses, Group, fold
+from franca.control.http_workers import HttpWorkers
 from franca.control.lately import counters_of, crossings_of
 from franca.control.port import NodePort
 from franca.control.rates import KEPT, Counters, Rates
 from franca.control.troubles import Troubles
+from franca.control.workers import WorkersSeen
 from franca.core.broker import Broker
 from franca.core.history import Rates as PastRates
 from franca.core.history import RatesQuery, Search
@@ -95,7 +97,8 @@ class Observer:
         self.troubles = Troubles()
         self.actions = Actions()
         self.kept: dict[str, Kept[bytes]] = {}
-        self.serving: Kept[dict[str, int]] = Kept()
+        self.http_workers = HttpWorkers()
+        self.workers: Kept[WorkersSeen] = Kept()
         self.lags: deque[tuple[Millis, float | None, float | None]] = deque(maxlen=KEPT)
         self._lately: dict[str, Kept[PastRates]] = {}
         self._summed: Kept[Summed] = Kept()
@@ -233,9 +236,9 @@ class Observer:
         ]
         return [crossing for crossing in found if crossing.count > 0]
 
-    def keep(self, name: str, kept_ms: Millis = KEPT_MS) -> Kept[bytes]:
+    def keep(self, name: str) -> Kept[bytes]:
         """The kept answer of this name; of many names those that were asked for last."""
-        kept = self.kept.pop(name, None) or Kept(kept_ms)
+        kept = self.kept.pop(name, None) or Kept()
         self.kept[name] = kept
         if len(self.kept) > ANSWERS_MAX:
             del self.kept[next(iter(self.kept))]

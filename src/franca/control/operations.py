@@ -32,6 +32,7 @@ from franca.control import (
     workers,
 )  # fmt: skip
 from franca.control.caller import ADMIN, OPERATOR, OWNER, VIEWER, Caller, Role
+from franca.control.http_workers import What
 from franca.control.job_actions import (
     CANCEL,
     DELETE,
@@ -150,7 +151,7 @@ def _on_queues(act: queues.ActOnQueues, summary: str) -> Operation:
     return Operation(run, queues.Queues, queues.Changed, OPERATOR, summary)
 
 
-def _on_workers(what: str, summary: str) -> Operation:
+def _on_workers(what: What, summary: str) -> Operation:
     run = partial(workers.ask_workers, what)
     return Operation(run, workers.Workers, workers.Asked, OPERATOR, summary)
 
@@ -231,9 +232,11 @@ OPERATIONS: dict[str, Operation] = {
         tallies.list_types, tallies.ListTypes, shapes.TypeList,
         "List job types with rates and latencies", large=True
     ),
-    "workers.list": _view(workers.list_workers, Nothing, AnyView, "List workers", large=True),
+    "workers.list": _view(
+        workers.list_workers, workers.Find, AnyView, "List workers", large=True
+    ),
     "workers.find": _view(
-        workers.find_workers, Nothing, shapes.WorkerList, "List workers and the jobs they run",
+        workers.find_workers, workers.Find, shapes.WorkerList, "List workers and the jobs they run",
         large=True,
     ),
     "workers.quiet": _on_workers("quiet", "Ask workers to take no more jobs"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import islice
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,8 +16,9 @@ from franca.control.port import NodePort
 from franca.control.queues import QueuesSeen, queue_row, queues_seen
 from franca.control.rates import Counters
 from franca.control.series import Range, draw
+from franca.control.tallies import sample
 from franca.control.views import moment
-from franca.control.workers import worker_views
+from franca.control.workers import WorkersSeen, workers_seen
 from franca.core.history import OTHER, RatesQuery
 from franca.core.model import Millis
 from franca.engine.engine import Engine
@@ -24,7 +26,8 @@ from franca.engine.engine import Engine
 SHOWN_QUEUES = 50
 KNOWN_MAX = 500
 """Values of one field for completion."""
-KNOWN_MS = 10_000
+NEWEST = 1_000
+"""Jobs in memory, and queues, that are looked at for values that nobody has counted yet."""
 DAY_MS = 24 * 3_600_000
 
 
@@ -46,8 +49,7 @@ async def _overview(node: NodePort, range_: str, role: str) -> bytes:
     await observer.look_at_errors(node)
     seen = await queues_seen(node)
     drawn = await draw(node, range_)
-    workers = await node.ask(worker_views)
-    busy = sum(bool(worker.running) for worker in workers)
+    workers = await workers_seen(node)
 
     def page(engine: Engine, now: Millis) -> bytes:
         broker = engine.broker
@@ -67,7 +69,7 @@ async def _overview(node: NodePort, range_: str, role: str) -> bytes:
                 else shapes.Rates(0.0, 0.0, 0.0),
                 oldest_ms=summed.oldest_ms,
                 oldest_queue=summed.oldest_queue,
-                workers=shapes.WorkerCounts(len(workers), busy),
+                workers=shapes.WorkerCounts(workers.all, workers.busy),
                 notices=notices,
                 series=drawn.of_all(),
                 crossings=observer.crossings(broker),
@@ -111,7 +113,7 @@ async def errors(node: NodePort, params: Struct) -> shapes.ErrorList:
 
 async def known(node: NodePort, params: Struct) -> Raw:
     """Values that a filter may have, with a word about each, for completion."""
-    kept = node.observer.keep("known", KNOWN_MS)
+    kept = node.observer.keep("known")
     return Raw(await kept.get(node, lambda: _known(node)))
 
 
@@ -119,24 +121,37 @@ async def _known(node: NodePort) -> bytes:
     now = node.clock_ms()
     day = await node.observer.lately(node, RatesQuery(now - DAY_MS, now, 3_600_000, "kind"))
     kinds = {name: day.total(name).done for name in day.names() if name != OTHER}
+    lately = [job.kind for job in (await sample(node)).jobs]
     await node.observer.look_at_errors(node)
-    return await node.ask(partial(_values, node, kinds))
+    return await node.ask(partial(_values, node, kinds, lately, await workers_seen(node)))
 
 
-def _values(node: NodePort, kinds: Mapping[str, int], engine: Engine, now: Millis) -> bytes:
+def _values(
+    node: NodePort,
+    kinds: Mapping[str, int],
+    lately: Iterable[str],
+    seen: WorkersSeen,
+    engine: Engine,
+    now: Millis,
+) -> bytes:
     broker, observer = engine.broker, node.observer
-    tracked = [broker.queues.get(name) for name in observer.rates.queues]
-    queues = [queue for queue in tracked if queue is not None and queue.listed]
+    # Queues are counted every 15 s, and types when their jobs have ended.
+    names = dict.fromkeys([*observer.rates.queues, *islice(reversed(broker.queues), NEWEST)])
+    there = [broker.queues.get(name) for name in names]
+    queues = [queue for queue in there if queue is not None and queue.listed]
     queues.sort(key=lambda queue: (-counters_of(queue).ready, queue.name))
     groups = sorted(observer.errors.groups.values(), key=lambda one: -(one.dead + one.retrying))
     protocols = [shapes.Known(name) for name in dict.fromkeys(engine.services)]
-    workers = [shapes.Known(one.name, one.host) for one in worker_views(engine, now)[:KNOWN_MAX]]
-    most = sorted(kinds.items(), key=lambda one: (-one[1], one[0]))[:KNOWN_MAX]
+    workers = [shapes.Known(name, host) for name, host in seen.hosts.items()]
+    most = sorted(kinds.items(), key=lambda one: (-one[1], one[0]))
+    types = {name: f"{done:,} done in a day" for name, done in most}
+    newest = [job.kind for job in islice(reversed(broker.jobs.values()), NEWEST)]
+    types |= {name: "lately" for name in [*newest, *lately] if name and name not in types}
     errors = {one.error: shapes.Known(one.error, f"{one.dead + one.retrying}") for one in groups}
     return msgspec.json.encode(
         shapes.KnownValues(
             queue=[shapes.Known(q.name, f"{q.ready:,} ready") for q in queues[:KNOWN_MAX]],
-            type=[shapes.Known(name, f"{done:,} done in a day") for name, done in most],
+            type=[shapes.Known(name, word) for name, word in islice(types.items(), KNOWN_MAX)],
             via=[*protocols, shapes.Known("control"), shapes.Known("rest")],
             by=[*protocols, shapes.Known("rest")],
             error=[one for one in errors.values() if one.value][:KNOWN_MAX],

@@ -21,7 +21,7 @@ from franca.control.rates import Rates
 from franca.control.series import RANGES, Range, draw
 from franca.control.tallies import QUEUE_MS, types_of_queue
 from franca.control.views import moment
-from franca.control.workers import serving, worker_views
+from franca.control.workers import portions, workers_seen
 from franca.core.broker import Broker
 from franca.core.errors import NotFound
 from franca.core.history import RatesQuery, Tally, percentile
@@ -154,7 +154,7 @@ async def queues_seen(node: NodePort) -> QueuesSeen:
     now = node.clock_ms()
     rates = await node.observer.lately(node, RatesQuery(now - QUEUE_MS, now, of="queue"))
     stats = {name: rates.total(name) for name in rates.names()}
-    return QueuesSeen(stats, node.observer.rates, await serving(node))
+    return QueuesSeen(stats, node.observer.rates, (await workers_seen(node)).serving)
 
 
 async def show_queue(node: NodePort, params: ShowQueue) -> Raw:
@@ -168,8 +168,12 @@ async def _show(node: NodePort, params: ShowQueue) -> bytes:
     seen = await queues_seen(node)
     drawn = await draw(node, params.range, params.queue)
     types = await types_of_queue(node, params.queue, RANGES[params.range][0])
-    workers = await node.ask(worker_views)
-    names = [worker.name for worker in workers if params.queue in worker.queues]
+    names = [
+        worker.name
+        async for some in portions(node)
+        for worker in some
+        if params.queue in worker.queues
+    ]
     seen.serving = {params.queue: len(names)}
 
     def row(engine: Engine, now: Millis) -> shapes.QueueRow:

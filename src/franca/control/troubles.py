@@ -5,7 +5,6 @@ jobs, schedules that fail. Facts only; whoever shows them makes the sentences.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 from franca.control import shapes
 from franca.control.error_classes import NEW_MS, ErrorClasses
@@ -13,11 +12,10 @@ from franca.control.lately import counters_of
 from franca.control.port import NodePort
 from franca.control.rates import PerSecond, Rates
 from franca.control.views import moment
-from franca.control.workers import worker_views
+from franca.control.workers import portions
 from franca.core.broker import Broker
 from franca.core.model import NEVER, Millis, State
 from franca.core.queues import Queue
-from franca.protocols.service import WorkerView
 
 FIVE_MINUTES = 20
 """Samples over which a queue is said to fall behind."""
@@ -45,8 +43,7 @@ class Troubles:
     async def sample(self, node: NodePort, rates: Rates) -> None:
         """Look at queues, workers and schedules again."""
         old = await self._look_at_queues(node, rates)
-        now = node.clock_ms()
-        self._look_at_workers(worker_views(node.engine, now) if old else [], old, now)
+        await self._look_at_workers(node, old)
         self._look_at_schedules(node.engine.broker)
 
     async def _look_at_queues(self, node: NodePort, rates: Rates) -> set[str]:
@@ -71,16 +68,18 @@ class Troubles:
         self.behind = behind
         return old
 
-    def _look_at_workers(self, workers: Iterable[WorkerView], old: set[str], now: Millis) -> None:
+    async def _look_at_workers(self, node: NodePort, old: set[str]) -> None:
         """Which have asked for nothing for long although jobs of their queues wait."""
         stalled: dict[str, Millis] = {}
-        for worker in workers:
-            asked_at = worker.fetched_at or worker.started_at
-            is_alive = worker.state == "idle" and now - worker.seen_at <= LIVELY_MS
-            if is_alive and now - asked_at >= OLD_MS and not old.isdisjoint(worker.queues):
-                stalled[worker.name] = asked_at
-                if len(stalled) >= WATCHED_MAX:
-                    break
+        now = node.clock_ms()
+        if old:
+            async for some in portions(node):
+                for worker in some:
+                    asked_at = worker.fetched_at or worker.started_at
+                    is_alive = worker.state == "idle" and now - worker.seen_at <= LIVELY_MS
+                    is_late = now - asked_at >= OLD_MS and not old.isdisjoint(worker.queues)
+                    if is_alive and is_late and len(stalled) < WATCHED_MAX:
+                        stalled[worker.name] = asked_at
         self.stalled = stalled
 
     def _look_at_schedules(self, broker: Broker) -> None:

@@ -16,23 +16,21 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Raw, Struct, field
 
+from franca.control.http_workers import PROTOCOL, HttpWorkers, Waiting, What
 from franca.control.jobs import ID_MAX, Reference
 from franca.control.port import LARGE_BYTES, BadRequest, NodePort, T
 from franca.control.states import public_state
 from franca.control.views import moment
 from franca.core.broker import Broker
 from franca.core.errors import NotHeld, Refused, TooMuch
-from franca.core.events import Event, Granted, Unmet
+from franca.core.events import Granted
 from franca.core.limits import Limits
-from franca.core.model import PAST, Demand, Failure, Job, Millis, OnHangUp, Progress, Session
+from franca.core.model import PAST, Demand, Failure, Job, Millis, OnHangUp, Progress, State
 from franca.engine.engine import Engine
 from franca.protocols.bodies import as_json_args
-from franca.protocols.numbers import REST, name_of
-from franca.protocols.service import WorkerView, runs_of, state_of
-from franca.protocols.tokens import holder_of, holder_prefix, holder_with, worker_in
+from franca.protocols.numbers import REST
+from franca.protocols.tokens import holder_of, holder_with, worker_in
 
-PROTOCOL: Final = name_of(REST)
-_HOLDERS: Final = holder_prefix(PROTOCOL)
 WAIT_MS_MAX: Final = 60_000
 QUEUES_MAX: Final = 1_000
 """Queues that are asked for at once."""
@@ -55,10 +53,15 @@ def _none() -> Raw:
 
 
 class Lease(Struct, forbid_unknown_fields=True):
-    """A job of one of these queues, the first one first. `wait_ms` is how long to wait for one."""
+    """A job of one of these queues, the first one first. `wait_ms` is how long to wait for one.
+
+    `first` is said with the first request of a process: what was asked of another one that had the
+    same name is forgotten.
+    """
 
     queues: Annotated[list[str], Meta(min_length=1, max_length=QUEUES_MAX)]
     worker: Annotated[str, Meta(max_length=200)] = ""
+    first: bool = False
     wait_ms: Annotated[int, Meta(ge=0, le=WAIT_MS_MAX)] = 0
     lease_ms: LeaseMs | None = None
 
@@ -111,32 +114,24 @@ class LeasedJob(Struct, kw_only=True):
 
 
 class Leased(Struct, kw_only=True):
-    """A job, and what to say in reports about it. Both are null if no job came."""
+    """A job, and what to say in reports about it. Both are null if no job came.
+
+    `asked` is what operators have asked of the worker: there is no job for one that was asked.
+    """
 
     job: LeasedJob | None
     token: str | None
     lease_until: str | None
+    asked: What | None = None
 
 
 class Settled(Struct, kw_only=True):
-    """What became of the job that was reported about."""
+    """What became of the job that was reported about; and what was `asked` of its worker."""
 
     id: int
     state: str
     lease_until: str | None = None
-
-
-class _Waiting:
-    """Hears what becomes of the demand of one request."""
-
-    def __init__(self) -> None:
-        self.answer: asyncio.Future[Job | None] = asyncio.get_running_loop().create_future()
-        self.session: Session | None = None
-
-    def on_event(self, session: Session, event: Event, now: Millis) -> None:
-        """The demand is met, or its time is over."""
-        if isinstance(event, Granted | Unmet) and not self.answer.done():
-            self.answer.set_result(event.job if isinstance(event, Granted) else None)
+    asked: What | None = None
 
 
 # -- lease ------------------------------------------------------------------------------------
@@ -146,12 +141,16 @@ async def lease(node: NodePort, params: Lease) -> Leased:
     """A job to run, as soon as there is one. Nothing was given if nobody takes the answer."""
     _check_names(params, node.engine.limits)
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    waiting = _Waiting()
-    holder = holder_of(token, PROTOCOL, params.worker)
+    waiting = Waiting()
+    workers, worker = node.observer.http_workers, params.worker.rstrip()
+    holder = holder_of(token, PROTOCOL, worker)
     # Never cut short: what was granted meanwhile must be known to be given back.
-    asking = asyncio.ensure_future(node.ask(partial(_ask, params, holder, waiting)))
+    asking = asyncio.ensure_future(node.ask(partial(_ask, params, holder, waiting, workers)))
     try:
         await asyncio.shield(asking)
+        if waiting.session is None:
+            await asyncio.wait((waiting.answer,), timeout=params.wait_ms / 1_000)
+            waiting.give(None)
         job = await asyncio.shield(waiting.answer)
         # The lease is told of when the disk has it.
         await node.ask(lambda engine, now: None)
@@ -162,7 +161,10 @@ async def lease(node: NodePort, params: Lease) -> Leased:
         await asyncio.wait([asking])
         await asyncio.shield(node.ask(partial(_take_back, holder, waiting)))
         raise
+    finally:
+        workers.end_wait(worker, waiting)
     await asyncio.shield(node.ask(partial(_close, waiting)))
+    answer.asked = workers.tell(worker)
     return answer
 
 
@@ -173,18 +175,27 @@ async def _in_its_place(job: Job, run: Callable[..., T], *args: object) -> T:
     return await asyncio.get_running_loop().run_in_executor(None, run, *args)
 
 
-def _ask(params: Lease, holder: str, waiting: _Waiting, engine: Engine, now: Millis) -> None:
-    broker = engine.broker
+def _ask(
+    params: Lease, holder: str, waiting: Waiting, workers: HttpWorkers, engine: Engine, now: Millis
+) -> None:
+    broker, worker = engine.broker, params.worker.rstrip()
+    asked, is_told = workers.fetches(worker, params.queues, broker.leases, now, is_new=params.first)
+    workers.begin_wait(worker, waiting)
+    if asked is not None:
+        # One that was told and asks again would do so without end if it had not to wait.
+        if not is_told:
+            waiting.give(None)
+        return
     waiting.session = session = broker.open_session(holder, OnHangUp.KEEP, waiting, REST)
     until = now + params.wait_ms if params.wait_ms else PAST
     queues = tuple(dict.fromkeys(params.queues))
     times = dict.fromkeys(queues, params.lease_ms) if params.lease_ms else None
     answer = broker.demand(Demand(session, queues, until, lease_ms=times), now)
     if answer is not None:
-        waiting.answer.set_result(answer.job if isinstance(answer, Granted) else None)
+        waiting.give(answer.job if isinstance(answer, Granted) else None)
 
 
-def _take_back(holder: str, waiting: _Waiting, engine: Engine, now: Millis) -> None:
+def _take_back(holder: str, waiting: Waiting, engine: Engine, now: Millis) -> None:
     """Whoever asked is gone: a job that was granted meanwhile is as if it had not been."""
     job = waiting.answer.result() if waiting.answer.done() else None
     if job is not None:
@@ -195,7 +206,7 @@ def _take_back(holder: str, waiting: _Waiting, engine: Engine, now: Millis) -> N
     _close(waiting, engine, now)
 
 
-def _close(waiting: _Waiting, engine: Engine, now: Millis) -> None:
+def _close(waiting: Waiting, engine: Engine, now: Millis) -> None:
     if waiting.session is not None:
         engine.broker.close_session(waiting.session, now)
 
@@ -220,34 +231,6 @@ def _check_names(params: Lease, limits: Limits) -> None:
             raise TooMuch(f"a queue's name is longer than {limits.name_bytes_max} bytes")
 
 
-# -- who works --------------------------------------------------------------------------------
-
-
-def workers_over_http(engine: Engine) -> list[WorkerView]:
-    """Those who hold leases now, by what they call themselves: nothing else is known of them."""
-    held: dict[str, list[Job]] = {}
-    for holder, jobs in engine.broker.leases.by_holder().items():
-        if holder.startswith(_HOLDERS):
-            held.setdefault(worker_in(holder), []).extend(jobs.values())
-    return [_worker(name, jobs) for name, jobs in held.items()]
-
-
-def _worker(name: str, jobs: list[Job]) -> WorkerView:
-    began = [job.started_at for job in jobs]
-    return WorkerView(
-        name=name,
-        protocol=PROTOCOL,
-        host="",
-        state=state_of(runs := runs_of(jobs)),
-        started_at=min(began),
-        seen_at=max(began),
-        fetched_at=max(began),
-        connections=0,
-        queues=sorted({job.queue for job in jobs}),
-        running=runs,
-    )
-
-
 # -- reports ----------------------------------------------------------------------------------
 
 
@@ -257,12 +240,12 @@ async def ack(node: NodePort, params: Ack) -> Settled:
     if len(result) > node.engine.limits.body_bytes_max:
         raise TooMuch(f"a result has at most {node.engine.limits.body_bytes_max} bytes")
 
-    def finish(engine: Engine, now: Millis) -> Job:
+    def finish(engine: Engine, now: Millis) -> Settled:
         job, holder = _held(engine.broker, params.job, params.token)
         engine.broker.finish(job, holder, result, now)
-        return job
+        return _settled(node, job, holder, now)
 
-    return _settled(await node.ask(finish))
+    return await node.ask(finish)
 
 
 async def fail(node: NodePort, params: Fail) -> Settled:
@@ -272,12 +255,12 @@ async def fail(node: NodePort, params: Fail) -> Settled:
     trace = [line[:most] for line in params.trace[: limits.trace_lines]]
     failure = Failure(params.error[:100] or "unknown", params.text[:most], trace)
 
-    def note(engine: Engine, now: Millis) -> Job:
+    def note(engine: Engine, now: Millis) -> Settled:
         job, holder = _held(engine.broker, params.job, params.token)
         engine.broker.fail(job, holder, failure, now)
-        return job
+        return _settled(node, job, holder, now)
 
-    return _settled(await node.ask(note))
+    return await node.ask(note)
 
 
 async def heartbeat(node: NodePort, params: Heartbeat) -> Settled:
@@ -288,7 +271,7 @@ async def heartbeat(node: NodePort, params: Heartbeat) -> Settled:
         job, holder = _held(broker, params.job, params.token)
         lease_ms = params.lease_ms or job.policy.lease_ms or broker.limits.lease_ms
         broker.extend(job, holder, now + lease_ms)
-        return _settled(job, moment(job.until))
+        return _settled(node, job, holder, now)
 
     return await node.ask(extend)
 
@@ -300,7 +283,7 @@ async def progress(node: NodePort, params: Report) -> Settled:
     def report(engine: Engine, now: Millis) -> Settled:
         job, holder = _held(engine.broker, params.job, params.token)
         engine.broker.report_progress(job, holder, said, now)
-        return _settled(job, moment(job.until))
+        return _settled(node, job, holder, now)
 
     return await node.ask(report)
 
@@ -322,5 +305,10 @@ def _meant(broker: Broker, reference: str) -> list[Job]:
     return list(broker.running_as(reference))
 
 
-def _settled(job: Job, until: str | None = None) -> Settled:
-    return Settled(id=job.id, state=public_state(job), lease_until=until)
+def _settled(node: NodePort, job: Job, holder: str, now: Millis) -> Settled:
+    return Settled(
+        id=job.id,
+        state=public_state(job),
+        lease_until=moment(job.until) if job.state is State.LEASED else None,
+        asked=node.observer.http_workers.reports(worker_in(holder), now),
+    )

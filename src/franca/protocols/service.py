@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec import Struct
@@ -97,9 +97,12 @@ class Service(ABC):
         """What `file` says now; returns a word about it. ValueError, and all stays as it was."""
         return ""
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
-        """The workers that this protocol knows of; who is overdue is known at a time only."""
-        return []
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
+        """The workers that this protocol knows of now; who is overdue is known at a time only.
+
+        Each view is made when it is asked for: of many workers, a few in one turn.
+        """
+        return iter(())
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Ask a worker to be `quiet` or to `stop`; False if it is not one of this protocol's."""

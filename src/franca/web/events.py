@@ -19,7 +19,10 @@ from starlette.types import Receive, Scope, Send
 
 from franca.control import shapes
 from franca.control.caller import VIEWER
+from franca.control.observer import Kept
 from franca.control.port import NodePort
+from franca.control.workers import workers_seen
+from franca.web.changes import Rules, look_at_schedules, schedules_changed, workers_changed
 from franca.web.problems import Declined
 from franca.web.redact import Redaction
 from franca.web.router import Asked
@@ -52,6 +55,7 @@ class Events:
         self._ring_bytes = 0
         self._last = 0
         self._news = asyncio.Event()
+        self._rules: Kept[Rules] = Kept()
         self._listeners = 0
         self._looking: asyncio.Task[None] | None = None
         self._stopping = False
@@ -164,6 +168,7 @@ class Events:
         observer = self._node.observer
         paused = (await observer.summed(self._node)).paused
         actions = {one.id: one.view() for one in observer.actions.newest()}
+        workers, rules = await workers_seen(self._node), await self._look_at_schedules()
         counts = shapes.Counts()
         while True:
             await asyncio.sleep(EVERY_S)
@@ -176,6 +181,16 @@ class Events:
             for name, view in actions.items():
                 if told.get(name) != view:
                     self.publish("operation", view)
+            workers_before, workers = workers, await workers_seen(self._node)
+            if (news := workers_changed(workers_before, workers)) is not None:
+                self.publish("workers", news)
+            rules_before, rules = rules, await self._look_at_schedules()
+            if (changes := schedules_changed(rules_before, rules)) is not None:
+                self.publish("schedules", changes)
+
+    async def _look_at_schedules(self) -> Rules:
+        node = self._node
+        return await self._rules.get(node, lambda: look_at_schedules(node.engine.broker))
 
     def _tell_paused(self, changed: Collection[str], paused: Collection[str]) -> None:
         for name in sorted(changed)[:CHANGES_MAX]:

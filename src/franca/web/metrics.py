@@ -15,9 +15,11 @@ from typing import Final
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 
+from franca.control.http_workers import PROTOCOL
 from franca.control.lately import crossings_of
 from franca.control.observer import Kept
 from franca.control.port import NodePort
+from franca.control.workers import portions
 from franca.core.broker import Broker
 from franca.core.history import OTHER
 from franca.core.model import Millis
@@ -34,8 +36,6 @@ SAMPLES_AT_ONCE: Final = 250
 """Samples that are written in one pass of the event loop."""
 LINKS_AT_ONCE: Final = 2_000
 SUBMITTERS: Final = frozenset({*NAMES, "control"})
-NAMES_AT_ONCE: Final = 5_000
-"""Names of queues that workers serve."""
 WORKER_STATES: Final = ("busy", "idle", "quiet", "stopping", "stalled")
 TAKING_STATES: Final = ("busy", "idle")
 
@@ -146,12 +146,10 @@ async def _workers(node: NodePort, lines: dict[str, QueueLine]) -> dict[tuple[st
     Every state of a protocol is there.
     """
     stalled = node.observer.troubles.stalled
-    found: dict[tuple[str, str], int] = {}
-    looked_at = 0
-    for name, service in list(node.engine.services.items()):
-        if name in NAMES:
-            found |= {(name, state): 0 for state in WORKER_STATES}
-        for worker in service.workers(node.clock_ms()):
+    protocols = [name for name in (*node.engine.services, PROTOCOL) if name in NAMES]
+    found = {(name, state): 0 for name in protocols for state in WORKER_STATES}
+    async for some in portions(node):
+        for worker in some:
             takes_none = worker.state == "idle" and worker.name in stalled
             state = "stalled" if takes_none else worker.state
             key = worker.protocol, state
@@ -160,11 +158,6 @@ async def _workers(node: NodePort, lines: dict[str, QueueLine]) -> dict[tuple[st
                 for queue in worker.queues:
                     if queue in lines:
                         lines[queue].workers += 1
-            looked_at += 1 + len(worker.queues)
-            if looked_at > NAMES_AT_ONCE:
-                looked_at = 0
-                await asyncio.sleep(0)
-        await asyncio.sleep(0)
     return found
 
 

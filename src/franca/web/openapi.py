@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
 from franca import __version__
 from franca.control import shapes
 from franca.control.caller import VIEWER
+from franca.control.http_workers import What
 from franca.control.jobs import Push
 from franca.control.submit import SubmitMany
 from franca.web.problems import MEDIA, Problem
@@ -22,6 +23,8 @@ ABOUT: Final = (
     "Moments are RFC 3339 in UTC in members that end in _at or _until, spans are milliseconds in "
     "members that end in _ms. Names in a path are percent-encoded, slashes too."
 )
+ASKED: Final = "Franca-Asked"
+"""What tells a worker that is given no job what it was asked."""
 Schema = Mapping[str, Any]
 _REF: Final = "#/components/schemas/{name}"
 _VARIABLE: Final = re.compile(r"\{(\w+)\}")
@@ -123,7 +126,9 @@ def _described(route: Route, schema: Schema, responses: Schema) -> dict[str, obj
 def _responses(route: Route, result: Schema) -> dict[str, object]:
     responses: dict[str, object] = {str(route.status): _answer("It was done", result)}
     if route.special == "lease":
-        responses["204"] = {"description": "No job came"}
+        schema = {"enum": get_args(What)}
+        header = {"description": "What operators have asked of the worker", "schema": schema}
+        responses["204"] = {"description": "No job came", "headers": {ASKED: header}}
     return responses
 
 

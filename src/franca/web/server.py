@@ -26,7 +26,7 @@ from franca.web.files import Files
 from franca.web.guard import Hosts
 from franca.web.listener import HttpListener
 from franca.web.metrics import Metrics
-from franca.web.openapi import document
+from franca.web.openapi import ASKED, document
 from franca.web.pages import Health, Pages
 from franca.web.redact import Redaction
 from franca.web.rest import Rest
@@ -114,7 +114,8 @@ class WebServer:
                 result = await self._waits.unless_gone(asked.request, work)
                 assert isinstance(result, Leased)
                 if result.job is None:
-                    return Response(status_code=204)
+                    told = {ASKED: result.asked} if result.asked else {}
+                    return Response(status_code=204, headers=told)
                 if len(memoryview(result.job.args)) > LARGE_BYTES:
                     await self._rest.take_turn(turns)
                 return await self._rest.response(route, asked, result)

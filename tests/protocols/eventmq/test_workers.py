@@ -160,7 +160,11 @@ def test_a_silent_worker_is_taken_for_gone(world: World) -> None:
     other.ready()
     assert other.given() == []
     world.pass_time(2_000, other)
-    assert (len(other.given()), len(world.service.workers()), silent.is_hung_up) == (1, 1, False)
+    assert (len(other.given()), len(list(world.service.workers())), silent.is_hung_up) == (
+        1,
+        1,
+        False,
+    )
 
 
 @pytest.mark.parametrize("word", ["HEARTBEAT", "READY", "HELLO", "DANCE"])
@@ -169,7 +173,7 @@ def test_any_message_is_a_heartbeat(world: World, word: str) -> None:
     for _ in range(10):
         world.pass_time(SILENCE_MS // 2)
         worker.say(word)
-    assert len(world.service.workers()) == 1
+    assert len(list(world.service.workers())) == 1
 
 
 def test_a_worker_that_was_taken_for_gone_may_inform_again(world: World, worker: Puppet) -> None:

@@ -136,7 +136,7 @@ def test_a_worker_with_an_impossible_name_is_refused(
     world: World, stranger: Puppet, wid: str
 ) -> None:
     assert (stranger.call(hello_line(wid)).kind, stranger.is_hung_up) == ("-", True)
-    assert not world.service.workers()
+    assert not list(world.service.workers())
     for name in ("link", "linked 1", "Link 1", "blink 1", "a link"):
         world.peer(name)
 

@@ -40,7 +40,7 @@ def test_a_beat_may_come_from_any_connection_and_in_any_company(world: World) ->
     world.peer("w1")
     assert world.peer().beat("w1", extra={"x": [1]}) == OK
     assert world.peer().call('BEAT {"WID":"w1","RSS_KB":7}') == OK
-    assert world.service.workers()[0].rss_kb == 7
+    assert next(world.service.workers()).rss_kb == 7
 
 
 def test_nobody_is_not_a_worker() -> None:
@@ -113,7 +113,7 @@ def test_a_worker_is_forgotten_with_its_last_connection(world: World) -> None:
     one.hang_up()
     assert two.beat("w1") == QUIET
     two.say("END")
-    assert not world.service.workers()
+    assert not list(world.service.workers())
     assert world.peer("w1").beat("w1") == OK
 
 

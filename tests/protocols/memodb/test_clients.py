@@ -511,10 +511,10 @@ def test_a_worker_behind_a_flood_is_heard_when_one_of_its_jobs_is_done() -> None
     for n in range(3):
         mixed.job(b"%d" % n)
     mixed.ready("t")
-    assert not world.service.workers()
+    assert not list(world.service.workers())
     other = world.worker()
     other.result(other.given())
-    assert len(world.service.workers()) == 2
+    assert len(list(world.service.workers())) == 2
 
 
 def test_a_connection_at_its_share_with_jobs_that_nobody_serves_is_dropped() -> None:

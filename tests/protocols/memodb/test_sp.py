@@ -201,4 +201,4 @@ def test_a_request_without_an_id_ends_the_connection(peer: Puppet, body: bytes) 
 
 def test_nothing_is_heard_of_a_peer_after_its_garbage(world: World, peer: Puppet) -> None:
     peer.send(peer.frame(b"") + peer.asking(1, m.ready("s")))
-    assert not world.service.workers()
+    assert not list(world.service.workers())

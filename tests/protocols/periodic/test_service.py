@@ -147,7 +147,7 @@ def test_operators_see_workers_and_may_have_them_rest(world: World) -> None:
     worker.heard()
     assert world.service.ask_worker(view.name, "quiet")
     world.peer().submit("f", "n")
-    assert (worker.assigned(), world.service.workers()[0].state) == ([], "quiet")
+    assert (worker.assigned(), next(world.service.workers()).state) == ([], "quiet")
     assert world.service.ask_worker(view.name, "stop")
     world.run()
     assert worker.is_hung_up

@@ -132,9 +132,10 @@ class Worker(Struct, kw_only=True):
 
 
 class WorkerList(Struct):
-    """Every worker that any protocol knows of."""
+    """The workers that any protocol knows of; of very many some, and how many there are in all."""
 
     workers: list[Worker]
+    total: int
 
 
 class LastRun(Struct, kw_only=True):

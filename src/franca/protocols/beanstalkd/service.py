@@ -128,9 +128,9 @@ class BeanstalkdService(Service):
             if self.exists(tube):
                 self._counts[tube] = counts
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
         """Connections that have asked for a job."""
-        return [
+        return (
             WorkerView(
                 name=one.session.holder,
                 protocol=self.name,
@@ -142,10 +142,10 @@ class BeanstalkdService(Service):
                 running=running,
                 fetched_at=one.asked_at,
             )
-            for one in self.conversations
+            for one in list(self.conversations)
             if one.is_worker
             for running in (runs_of(one.session.leases.values()),)
-        ]
+        )
 
     # -- tubes ------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Final
 
@@ -110,9 +110,9 @@ class EventmqService(Service):
 
     # -- what operators ask -----------------------------------------------------------------------
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
         """The workers that INFORMed and are still there."""
-        return [
+        return (
             WorkerView(
                 name=worker.name,
                 protocol=self.name,
@@ -126,9 +126,9 @@ class EventmqService(Service):
                 running=running,
                 fetched_at=worker.asked_at,
             )
-            for worker in self.workers_here.all.values()
+            for worker in list(self.workers_here.all.values())
             for running in (runs_of(worker.session.leases.values()),)
-        ]
+        )
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; one that is to stop is told that the broker leaves it."""

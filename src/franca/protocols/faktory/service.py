@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Final
 
@@ -116,7 +116,7 @@ class FaktoryService(Service):
             self._reap_at = now + REAP_MS
             self.registry.reap(now)
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
         """The workers that have sent HELLO and still send BEAT."""
         return self.registry.views(self.name, self.broker.leases.by_holder(), now)
 

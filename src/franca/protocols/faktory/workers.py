@@ -6,7 +6,7 @@ BEAT is over. Its state only moves on: running, quiet, terminate; it holds for e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final
 
@@ -155,9 +155,9 @@ class Workers:
 
     def views(
         self, protocol: str, jobs: Mapping[str, Mapping[JobId, Job]], now: Millis
-    ) -> list[WorkerView]:
+    ) -> Iterator[WorkerView]:
         """The workers as operators see them, given what everybody runs."""
-        return [
+        return (
             WorkerView(
                 name=worker.wid,
                 protocol=protocol,
@@ -180,9 +180,9 @@ class Workers:
                     (one.fetching.asked_at for one in worker.connections), default=NEVER
                 ),
             )
-            for worker in self.by_wid.values()
+            for worker in list(self.by_wid.values())
             for running in (runs_of(jobs.get(worker.wid, _NONE).values()),)
-        ]
+        )
 
 
 def _queues_of(worker: Worker) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from random import Random
 from typing import Final
@@ -193,9 +193,9 @@ class GearmanService(Service):
 
     # -- for operators -----------------------------------------------------------------------------
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
         """The connections that have sent CAN_DO."""
-        return [
+        return (
             WorkerView(
                 name=conversation.link.id,
                 protocol=self.name,
@@ -208,10 +208,10 @@ class GearmanService(Service):
                 running=running,
                 fetched_at=conversation.asked_at,
             )
-            for conversation in self.conversations.values()
+            for conversation in list(self.conversations.values())
             if conversation.functions
             for running in (runs_of(conversation.held.values()),)
-        ]
+        )
 
     def consumers(self) -> int:
         """How many connections still run a job."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Final
 
@@ -59,9 +59,9 @@ class MemoDBService(Service):
             for conversation in self.conversations:
                 conversation.clients.drop_unserved(now)
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
         """The workers that said READY and are still there."""
-        return [
+        return (
             WorkerView(
                 name=worker.id.hex(),
                 protocol=self.name,
@@ -73,10 +73,10 @@ class MemoDBService(Service):
                 running=running,
                 fetched_at=worker.asked_at,
             )
-            for worker in self.registry.by_id.values()
+            for worker in list(self.registry.by_id.values())
             if worker.doing != LOST
             for running in (runs_of(worker.session.leases.values()),)
-        ]
+        )
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Ask a worker to be `quiet`, or to `stop`: it is told to begin anew."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Final
 
@@ -207,9 +207,9 @@ class PeriodicService(Service):
 
     # -- operators --------------------------------------------------------------------------------
 
-    def workers(self, now: Millis = NEVER) -> list[WorkerView]:
+    def workers(self, now: Millis = NEVER) -> Iterator[WorkerView]:
         """The connections that run functions."""
-        return [
+        return (
             WorkerView(
                 name=connection.link.id,
                 protocol=self.name,
@@ -221,10 +221,10 @@ class PeriodicService(Service):
                 running=running,
                 fetched_at=connection.asked_at,
             )
-            for connection in self.connections.values()
+            for connection in list(self.connections.values())
             if connection.worker.funcs
             for running in (runs_of(connection.session.leases.values()),)
-        ]
+        )
 
     def ask_worker(self, name: str, what: str) -> bool:
         """Give a worker no more jobs; hang up on one that is to stop and runs nothing."""

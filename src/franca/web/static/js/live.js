@@ -8,20 +8,7 @@ const BLIND_MS = 2000;
 const QUIET_MS = 10_000; // rates fall and shares change without any event
 const AGAIN_MS = 10_000; // before a stream that was refused is tried anew
 // `gap` says that some events were dropped: the page asks for everything anyway.
-const TOPICS = [
-  "message",
-  "job",
-  "jobs",
-  "queue",
-  "queues",
-  "worker",
-  "workers",
-  "schedule",
-  "schedules",
-  "operation",
-  "change",
-  "gap",
-];
+const TOPICS = ["jobs", "queue", "queues", "workers", "schedules", "operation", "gap"];
 
 /** Calls `refresh()` when there may be news, and `idle()` once a second otherwise, so that what the
  *  page says of time goes on. `wanted()` is false while nothing is to change. */

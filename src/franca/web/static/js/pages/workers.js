@@ -21,6 +21,7 @@ const runningOn = (name) =>
 
 export function page(ctx) {
   let workers = [];
+  let total = 0;
   const query = () => ctx.search.get("q") || "";
   const fits = (one) =>
     `${one.name} ${one.host} ${one.protocol} ${one.queues.join(" ")} ${one.labels.join(" ")}`.includes(
@@ -131,7 +132,7 @@ export function page(ctx) {
   return {
     title: () => "Workers",
     async load() {
-      ({ workers } = await api.workers());
+      ({ workers, total } = await api.workers());
       for (const one of workers) one.running.sort((a, b) => a.started_at - b.started_at);
     },
     view() {
@@ -168,8 +169,8 @@ export function page(ctx) {
               "Nothing matches",
               `No worker's name, host, queue or label has “${query()}” in it.`,
             ),
-        workers.length > SHOWN &&
-          h("p", { class: "hint" }, `The first ${num(SHOWN)} of ${num(workers.length)} are shown.`),
+        total > SHOWN &&
+          h("p", { class: "hint" }, `The first ${num(SHOWN)} of ${num(total)} are shown.`),
       ];
     },
     actions: { quiet: (el) => quiet(el.dataset.name), stop: (el) => stop(el.dataset.name) },
