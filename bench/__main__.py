@@ -21,7 +21,7 @@ WORDS = {
     "idle": "thousands of idle connections",
     "million": "that no operation stops the others, with a million jobs stored",
     "bounds": "that memory and files are bounded, whatever peers do",
-    "against": "COMMIT: what a job costs in each protocol, beside what it cost at COMMIT",
+    "against": "COMMIT [--web]: what a job costs, beside COMMIT; with an idle web side, too",
 }
 
 

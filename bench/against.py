@@ -5,6 +5,9 @@ under the same load, a fraction of a second each and in every order equally ofte
 else the machine does it does to all three. This tree and the first of COMMIT are a pair. The two of
 COMMIT are another one, which tells whether the comparison can be trusted.
 Both commits run with this tree's environment and load generator.
+
+No server has a web side; with --web that of this tree has, and nobody asks it anything: `against
+HEAD --web` measures, in a tree without changes, what it costs to have it on.
 """
 
 import argparse
@@ -81,7 +84,9 @@ def main(arguments: list[str]) -> int:
         take_this_tree(sources[NEW])
         take_commit(options.commit, sources[OLD])
         print(describe_machine(directory))
-        rounds = run_rounds(options.pairs, loads, sources | {AGAIN: sources[OLD]}, directory)
+        with_web = {NEW} if options.web else set[str]()
+        sources[AGAIN] = sources[OLD]
+        rounds = run_rounds(options.pairs, loads, sources, directory, with_web)
     return conclude(options, rounds)
 
 
@@ -94,6 +99,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument(
         "--seconds", type=float, default=SECONDS, metavar="S", help="of submissions"
     )
+    parser.add_argument("--web", action="store_true", help="this tree's servers have a web side")
     parser.add_argument("--dir", type=Path, help="where the data goes: the disk to be measured")
     parser.add_argument("--check", action="store_true", help="exit with 1 when a target is missed")
     return parser
@@ -145,14 +151,18 @@ def prepare(source: Path) -> None:
 
 
 def run_rounds(
-    count: int, loads: Sequence[Load], sources: dict[str, Path], directory: Path
+    count: int,
+    loads: Sequence[Load],
+    sources: dict[str, Path],
+    directory: Path,
+    with_web: Collection[str],
 ) -> dict[str, Rounds]:
     """The runs of each protocol; a line tells of each round while others are still to come."""
     rounds: dict[str, Rounds] = {load.protocol: [] for load in loads}
     for number in range(1, count + 1):
         for load in loads:
             began = time.monotonic()
-            turns = run_round(load, sources, directory)
+            turns = run_round(load, sources, directory, with_web)
             rounds[load.protocol].append(turns)
             shown = [
                 f"{name} {median(map(cpu_us, runs)):.1f} us, {median(map(rate, runs)):.0f}/s"
@@ -165,12 +175,16 @@ def run_rounds(
     return rounds
 
 
-def run_round(load: Load, sources: dict[str, Path], directory: Path) -> dict[str, list[Run]]:
+def run_round(
+    load: Load, sources: dict[str, Path], directory: Path, with_web: Collection[str]
+) -> dict[str, list[Run]]:
     """The turns of servers that are started afresh."""
     turns: dict[str, list[Run]] = {name: [] for name in sources}
     with ExitStack() as stack:
         servers = {
-            name: stack.enter_context(franca("sqlite", load.protocol, directory, source))
+            name: stack.enter_context(
+                franca("sqlite", load.protocol, directory, source, has_web=name in with_web)
+            )
             for name, source in sources.items()
         }
         for server in servers.values():
@@ -224,6 +238,8 @@ def conclude(options: argparse.Namespace, rounds: dict[str, Rounds]) -> int:
     news = {name: compared(r, NEW, OLD, PROBABILITY) for name, r in rounds.items()}
     selves = {name: compared(r, AGAIN, OLD, together) for name, r in rounds.items()}
     print(f"\n{options.pairs} pairs each; in brackets the interval of {PROBABILITY:.0%}")
+    if options.web:
+        print("this tree's servers have a web side that nobody asks")
     tell(f"this tree, times {options.commit}", news)
     print(f"\nand of {together:.1%}: {PROBABILITY:.0%} for all of these together")
     tell(f"{options.commit}, times itself", selves)

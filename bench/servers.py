@@ -16,6 +16,7 @@ from pathlib import Path
 from bench.build import BUILD, ROOT
 from franca.node.settings import LISTENERS, flag_of
 from franca.protocols.registry import PROTOCOLS
+from franca.web.settings import NAME as WEB
 
 START_TIMEOUT_S = 30.0
 RETRY_EVERY_S = 0.005
@@ -123,25 +124,31 @@ def start_franca(
     *flags: str,
     protocol: str = "faktory",
     source: Path = SOURCE,
+    has_web: bool = False,
 ) -> Server:
     """Start a server of one protocol and return at once: `await_ready` tells when it answers.
 
-    `source` is where its package is, if not in this tree.
+    `source` is where its package is, if not in this tree. The web side is off but with `has_web`.
     """
-    port = port or free_port()
-    process = _serve(data, {protocol: port}, *STORE_FLAGS[store], *flags, source=source)
-    return Server(store, port, process, _log_of(data), data)
+    ports = {protocol: port or free_port()} | ({WEB: free_port()} if has_web else {})
+    process = _serve(data, ports, *STORE_FLAGS[store], *flags, source=source)
+    return Server(store, ports[protocol], process, _log_of(data), data, ports=ports)
 
 
 def start_all(
-    data: Path, *flags: str, files: int | None = None, extra: Mapping[str, str] = NOTHING
+    data: Path,
+    *flags: str,
+    files: int | None = None,
+    extra: Mapping[str, str] = NOTHING,
+    has_web: bool = False,
 ) -> Server:
     """Start a durable server of all protocols; it answers when this returns.
 
     `port` is Faktory's. `files` is how many it may have open, if not as many as we may, and `extra`
-    what its environment has besides ours.
+    what its environment has besides ours. The web side is off but with `has_web`.
     """
-    ports = {name: free_port() for name in (*PROTOCOLS, "eventmq_subscribe")}
+    names = (*PROTOCOLS, "eventmq_subscribe", *([WEB] if has_web else []))
+    ports = {name: free_port() for name in names}
     # A server that would take all memory of the machine fails, and nobody else does.
     limits = f"ulimit -v {MEMORY_MAX_KB}" + (f" && ulimit -n {files}" if files else "")
     process = _serve(data, ports, *flags, limits=limits, extra=extra)
@@ -181,13 +188,16 @@ def _log_of(data: Path) -> Path:
 
 
 @contextmanager
-def franca(store: str, protocol: str, parent: Path, source: Path = SOURCE) -> Iterator[Server]:
+def franca(
+    store: str, protocol: str, parent: Path, source: Path = SOURCE, *, has_web: bool = False
+) -> Iterator[Server]:
     """A server of one protocol that listens, in a fresh directory, as long as the block lasts."""
     with ExitStack() as stack:
         data = stack.enter_context(scratch(parent)) / "data"
-        started = start_franca(store, data, protocol=protocol, source=source)
+        started = start_franca(store, data, protocol=protocol, source=source, has_web=has_web)
         server = stack.enter_context(running(started))
-        await_listening(server)
+        for port in server.ports.values():
+            await_listening(replace(server, port=port))
         yield server
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from bench import against, servers
 from bench.against import AGAIN, NEW, OLD, Rounds, compared, verdicts
 from bench.findings import Finding, Setup, play
-from bench.measure import Run
-from bench.servers import ServerFailed
+from bench.measure import Load, Run
+from bench.servers import Process, ServerFailed
 
 
 def test_a_figure_is_met_up_to_its_limit_or_from_it_on() -> None:
@@ -64,3 +65,26 @@ def test_a_commit_that_differs_from_itself_is_told() -> None:
     selves = {"faktory": compared(_rounds(1.2), NEW, OLD, 0.975)}
     news = {"faktory": compared(_rounds(1.0), NEW, OLD, 0.95)}
     assert not verdicts(news, selves)[-1].is_met
+
+
+@pytest.mark.parametrize("with_web", [set(), {NEW}])
+def test_only_this_trees_servers_have_a_web_side_and_only_if_it_is_asked_for(
+    with_web: set[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    started: list[list[str]] = []
+
+    class Started(Exception):
+        pass
+
+    def spawn(command: list[str], *_: object, **__: object) -> Process:
+        started.append(command)
+        raise Started
+
+    monkeypatch.setattr(servers, "spawn", spawn)
+    load = Load(tmp_path, "faktory", 1, 1, 1.0)
+    for name in (NEW, OLD):
+        with pytest.raises(Started):
+            against.run_round(load, {name: servers.SOURCE}, tmp_path, with_web)
+
+    has_web = ["--web off" not in " ".join(command) for command in started]
+    assert has_web == [NEW in with_web, False]
