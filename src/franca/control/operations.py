@@ -162,23 +162,23 @@ def _turn(act: Callable[[Engine, str, Millis], None], summary: str) -> Operation
 
 OPERATIONS: dict[str, Operation] = {
     "overview": _view(
-        overview.overview, overview.In, shapes.Overview, "How it goes, on one page", asks_who=True
+        overview.overview, overview.In, shapes.Overview, "Rates, counts and notices", asks_who=True
     ),
     "counts": _view(overview.counts, Nothing, shapes.Counts, "How many jobs are in each state"),
-    "known": _view(overview.known, Nothing, shapes.KnownValues, "Values that a filter may have"),
+    "known": _view(overview.known, Nothing, shapes.KnownValues, "Values for completing a filter"),
     "health": _view(
-        overview.health, Nothing, shapes.Health, "How the server itself is", asks_who=True
+        overview.health, Nothing, shapes.Health, "The state of the server itself", asks_who=True
     ),
-    "history": _view(overview.history, Nothing, shapes.History, "What is remembered of ended jobs"),
-    "server.status": _view(server_status, Nothing, AnyView, "What the server says of itself"),
-    "server.stop": _admin(server_stop, Nothing, AnyView, "Begin a graceful stop"),
+    "history": _view(overview.history, Nothing, shapes.History, "What the history keeps"),
+    "server.status": _view(server_status, Nothing, AnyView, "The status of the server"),
+    "server.stop": _admin(server_stop, Nothing, AnyView, "Stop the server gracefully"),
     "server.backup": _admin(server_backup, Backup, AnyView, "Copy the store into a new file"),
     "store.export": _admin(
-        portable.export, portable.Export, portable.Exported, "Live jobs, a portion at a time",
+        portable.export, portable.Export, portable.Exported, "Export live jobs in portions",
         large=True,
     ),
     "store.import": _admin(
-        importing.import_, importing.Import, importing.Imported, "Make exported jobs anew",
+        importing.import_, importing.Import, importing.Imported, "Import exported jobs",
         carries=True,
     ),
     "jobs.push": _change(
@@ -190,7 +190,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "jobs.find": _view(jobs.find, jobs.Find, AnyView, "Jobs in order of their ids", large=True),
     "jobs.search": _view(
-        job_search.search_jobs, job_search.SearchJobs, shapes.JobPage, "A page of jobs that fit",
+        job_search.search_jobs, job_search.SearchJobs, shapes.JobPage, "Search jobs",
         large=True, asks_who=True,
     ),
     "jobs.show": _view(jobs.show, jobs.Show, AnyView, "All jobs of an id or a name", large=True),
@@ -198,48 +198,48 @@ OPERATIONS: dict[str, Operation] = {
         job_search.get_job, job_search.GetJob, shapes.Job, "Everything about one job", large=True
     ),
     "jobs.retry": _on_jobs(RETRY, "Make waiting or dead jobs ready now"),
-    "jobs.kill": _on_jobs(KILL, "Give live jobs up, into the dead set"),
-    "jobs.cancel": _on_jobs(CANCEL, "End live jobs without a run"),
-    "jobs.delete": _on_jobs(DELETE, "Remove waiting, ready or dead jobs"),
-    "jobs.act": _change(bulk.act, bulk.Act, shapes.Acted, "Act on jobs, or on all that fit"),
+    "jobs.kill": _on_jobs(KILL, "Move live jobs to the dead jobs"),
+    "jobs.cancel": _on_jobs(CANCEL, "Cancel live jobs"),
+    "jobs.delete": _on_jobs(DELETE, "Delete waiting, ready or dead jobs"),
+    "jobs.act": _change(bulk.act, bulk.Act, shapes.Acted, "Act on jobs, or all that match"),
     "operations.list": _view(
-        bulk.list_all, Nothing, shapes.OperationList, "Actions in the background"
+        bulk.list_all, Nothing, shapes.OperationList, "List actions in the background"
     ),
     "operations.show": _view(
-        bulk.show, bulk.Which, shapes.Operation, "How far an action in the background is"
+        bulk.show, bulk.Which, shapes.Operation, "The progress of an action in the background"
     ),
     "operations.stop": _change(
-        bulk.stop, bulk.Which, shapes.Operation, "End an action in the background"
+        bulk.stop, bulk.Which, shapes.Operation, "Stop an action in the background"
     ),
     "queues.list": _view(
-        queues.list_queues, queues.ListQueues, shapes.QueueList, "Every queue", large=True
+        queues.list_queues, queues.ListQueues, shapes.QueueList, "List queues", large=True
     ),
     "queues.show": _view(
-        queues.show_queue, queues.ShowQueue, shapes.Queue, "One queue and what happened in it"
+        queues.show_queue, queues.ShowQueue, shapes.Queue, "One queue, with its rates and workers"
     ),
     "queues.pause": _change(
-        queues.pause, queues.Pause, queues.Changed, "Give out no jobs of queues"
+        queues.pause, queues.Pause, queues.Changed, "Pause queues"
     ),
-    "queues.resume": _on_queues(queues.resume, "Give out jobs of queues again"),
-    "queues.purge": _on_queues(Broker.purge_queues, "Remove every ready job of queues"),
+    "queues.resume": _on_queues(queues.resume, "Resume queues"),
+    "queues.purge": _on_queues(Broker.purge_queues, "Remove all ready jobs of queues"),
     "types.list": _view(
-        tallies.list_types, tallies.ListTypes, shapes.TypeList, "What ended, by type", large=True
+        tallies.list_types, tallies.ListTypes, shapes.TypeList, "Ended jobs by type", large=True
     ),
-    "workers.list": _view(workers.list_workers, Nothing, AnyView, "Every worker", large=True),
+    "workers.list": _view(workers.list_workers, Nothing, AnyView, "List workers", large=True),
     "workers.find": _view(
-        workers.find_workers, Nothing, shapes.WorkerList, "Every worker and what it runs",
+        workers.find_workers, Nothing, shapes.WorkerList, "List workers and what they run",
         large=True,
     ),
     "workers.quiet": _on_workers("quiet", "Ask workers to take no more jobs"),
-    "workers.stop": _on_workers("stop", "Ask workers to finish what they run and leave"),
+    "workers.stop": _on_workers("stop", "Ask workers to finish their jobs and stop"),
     "schedules.list": _view(
-        schedules.list_all, Nothing, shapes.ScheduleList, "Every schedule", large=True
+        schedules.list_all, Nothing, shapes.ScheduleList, "List schedules", large=True
     ),
     "schedules.show": _view(
-        schedules.show, schedules.Which, shapes.Schedule, "One schedule and its next moments"
+        schedules.show, schedules.Which, shapes.Schedule, "One schedule and its next runs"
     ),
     "schedules.create": _change(
-        schedules.create, schedules.Create, shapes.Schedule, "Make jobs by a rule", carries=True
+        schedules.create, schedules.Create, shapes.Schedule, "Create a schedule", carries=True
     ),
     "schedules.edit": _change(
         schedules.edit, schedules.Edit, shapes.Schedule, "Change a schedule", carries=True
@@ -247,28 +247,28 @@ OPERATIONS: dict[str, Operation] = {
     "schedules.run": _change(
         schedules.run, schedules.Which, shapes.Submitted, "Submit a schedule's job now"
     ),
-    "schedules.pause": _turn(schedules.pause, "Let a schedule submit no more jobs"),
-    "schedules.resume": _turn(schedules.resume, "Let a schedule submit jobs again"),
+    "schedules.pause": _turn(schedules.pause, "Pause a schedule"),
+    "schedules.resume": _turn(schedules.resume, "Resume a schedule"),
     "schedules.delete": _change(
-        schedules.delete, schedules.Which, AnyView, "Forget a schedule; its jobs stay"
+        schedules.delete, schedules.Which, AnyView, "Delete a schedule; its jobs stay"
     ),
     "errors.list": _view(
-        overview.errors, Nothing, shapes.ErrorList, "Dead and retrying jobs by their error",
+        overview.errors, Nothing, shapes.ErrorList, "Dead and retrying jobs, grouped by error",
         large=True,
     ),
-    "work.lease": _change(work.lease, work.Lease, work.Leased, "Take a job to run", often=True),
+    "work.lease": _change(work.lease, work.Lease, work.Leased, "Lease a job", often=True),
     "work.ack": _change(
-        work.ack, work.Ack, work.Settled, "Say that a job is done", carries=True, often=True
+        work.ack, work.Ack, work.Settled, "Report a finished job", carries=True, often=True
     ),
-    "work.fail": _change(work.fail, work.Fail, work.Settled, "Say that a run failed", often=True),
+    "work.fail": _change(work.fail, work.Fail, work.Settled, "Report a failed run", often=True),
     "work.heartbeat": _change(
-        work.heartbeat, work.Heartbeat, work.Settled, "Hold a job for longer", often=True
+        work.heartbeat, work.Heartbeat, work.Settled, "Extend the lease of a job", often=True
     ),
     "work.progress": _change(
-        work.progress, work.Report, work.Settled, "Say how far a run has come", often=True
+        work.progress, work.Report, work.Settled, "Report the progress of a run", often=True
     ),
     "audit.list": _admin(
-        audit.list_entries, audit.Audit, audit.AuditPage, "What operators did last", often=True
+        audit.list_entries, audit.Audit, audit.AuditPage, "What operators did", often=True
     ),
 }  # fmt: skip
 

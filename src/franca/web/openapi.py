@@ -47,10 +47,10 @@ _WITH_BODY: Final = {
 }
 _PARAMETERS: Final = {
     "submit": (
-        ("Idempotency-Key", "The same key is the same job for a day", {"type": "string"}),
-        ("Prefer", "wait=30: answer when the job has ended", {"type": "string"}),
+        ("Idempotency-Key", "For 24 hours, one key submits one job", {"type": "string"}),
+        ("Prefer", "wait=30 waits up to 30 s for the job to end", {"type": "string"}),
     ),
-    "events": (("Last-Event-ID", "Go on behind this event", {"type": "string"}),),
+    "events": (("Last-Event-ID", "Continue after this event", {"type": "string"}),),
 }
 
 
