@@ -1,5 +1,5 @@
 // How is it going, and what needs me? Read from top to bottom: figures, trouble, shapes, queues.
-import { api, now } from "../api.js";
+import { api } from "../api.js";
 import { PROTOCOLS, protocolName } from "../words.js";
 import { Crosshair, Plot } from "../chart.js";
 import { spark, stack } from "../spark.js";
