@@ -69,7 +69,9 @@ class LibraryClient(Program):
         return list(self.call("status", handle))
 
     def _outcome(self, told: dict[str, Any]) -> Outcome:
-        heard = {name: told[name] for name in ("status", "last_status") if name in told}
+        heard: dict[str, Any] = {
+            name: told[name] for name in ("status", "last_status") if name in told
+        }
         for name in ("data", "warnings"):
             heard[name] = [_bytes(each) for each in told.get(name, [])]
         result, exception = (_bytes(told.get(name)) for name in ("result", "exception"))
