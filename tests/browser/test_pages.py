@@ -296,7 +296,7 @@ def test_what_is_not_there_is_told_by_a_server_that_answers(
     browser.open(f"{dashboard}#/queues/nope")
     browser.until_shown("There is no queue nope.")
     assert browser.js("document.querySelector('#page a.btn').hash") == "#/queues"
-    assert browser.js("document.querySelector('.live').innerText") == "Live"
+    assert browser.js("document.querySelector('.live.on').innerText") == "Live"
     browser.open(f"{dashboard}?down#/queues/nope")
     browser.until_shown("No answer")
 

@@ -141,7 +141,8 @@ async function refresh() {
   }
 }
 
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+const sentence = (text) =>
+  `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
 
 function nothing() {
   const [title, text] =
@@ -169,7 +170,11 @@ function fault(error) {
     "div",
     { class: "empty" },
     h("h1", null, "This page could not be displayed"),
-    h("p", null, "This is an error in the dashboard; your jobs are not affected. The command line shows the same."),
+    h(
+      "p",
+      null,
+      "This is an error in the dashboard; your jobs are not affected. The command line shows the same.",
+    ),
     h("pre", { tabindex: "0" }, String(error.stack || error)),
   );
 }
@@ -204,7 +209,8 @@ function render() {
 
 function renderSide() {
   const hold = current.holds?.();
-  const going = settings.live && !hold && !trouble;
+  const silent = trouble && !trouble.status;
+  const going = settings.live && !hold && !silent;
   const badge = {
     jobs: counts && short(counts.ready + counts.retrying + counts.scheduled + counts.running),
     errors: counts && short(counts.dead + counts.retrying),
@@ -258,7 +264,7 @@ function renderSide() {
           title: settings.live ? "Stop updates (p)" : "Resume updates (p)",
         },
         h("i", null),
-        h("span", null, trouble && !trouble.status ? "No answer" : hold || (settings.live ? "Live" : "Stopped")),
+        h("span", null, silent ? "No answer" : hold || (settings.live ? "Live" : "Stopped")),
       ),
       h("a", { class: "gear", href: "#/settings", "aria-label": "Settings" }, icon("settings")),
       h(

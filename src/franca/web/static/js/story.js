@@ -200,14 +200,18 @@ function stand(job) {
           h("b", null, "Next attempt"),
           " ",
           when(job.run_at, "ahead"),
-          job.retries >= 0
+          job.retries >= 0 && job.failures > 0
             ? `, after ${plural(job.failures, "failure")} of at most ${num(job.retries + 1)}`
             : "",
         ],
         job.run_at,
       );
     case "scheduled":
-      return step("scheduled", [h("b", null, "Scheduled"), " to run ", when(job.run_at, "ahead")], job.run_at);
+      return step(
+        "scheduled",
+        [h("b", null, "Scheduled"), " to run ", when(job.run_at, "ahead")],
+        job.run_at,
+      );
     case "ready":
       return step(
         "ready",

@@ -72,7 +72,9 @@ export function page(ctx) {
         ? { label: "Retry", act: () => api.act("retry", { ids: [job.id] }).then(ctx.refresh) }
         : {};
     toast(
-      done.changed ? `Job ${job.id} was ${words.ed}.` : `Job ${job.id} has changed its state: nothing was done.`,
+      done.changed
+        ? `Job ${job.id} was ${words.ed}.`
+        : `Job ${job.id} has changed its state: nothing was done.`,
       back,
     );
     ctx.refresh();

@@ -45,7 +45,7 @@ export function page(ctx) {
           head("Queues"),
           empty(
             "No queues yet",
-          "A queue appears when a job is submitted to it or a worker asks it for one.",
+            "A queue appears when a job is submitted to it or a worker asks it for one.",
             command("franca push default hello world"),
           ),
         ];
