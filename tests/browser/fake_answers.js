@@ -58,7 +58,7 @@ function notices(now) {
     { id: "behind-mail", level: "bad", what: "behind", queue: "mail", facts: { ready: mail.ready, oldest_ms: mail.oldest_ms, in: mail.in, out: mail.out, since_at: T0 - 55 * M } },
     { id: "err-a41f", level: "bad", what: "errors", error_class: "a41f", queue: "mail", facts: { error: "Net::ReadTimeout", retrying: 1121, since_at: T0 - 53 * M } },
   ];
-  if (!still.has("hooks-3")) list.push({ id: "stalled-hooks-3", level: "warn", what: "stalled", worker: "hooks-3", facts: { seen_at: now - 9 * S } });
+  if (!still.has("hooks-3")) list.push({ id: "stalled-hooks-3", level: "warn", what: "stalled", worker: "hooks-3", facts: { fetched_at: now - 372 * S } });
   for (const name of paused.keys()) list.push({ id: `paused-${name}`, level: "warn", what: "paused", queue: name, facts: { ready: depth(byName.get(name), now) } });
   list.push({ id: "sched-retry-webhooks", level: "warn", what: "schedule", schedule: "retry-webhooks", facts: { failed: 3, last_at: Math.floor(now / (15 * M)) * 15 * M } });
   return list;

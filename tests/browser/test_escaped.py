@@ -20,7 +20,7 @@ def test_texts_stay_texts(browser: Browser, dashboard: str, page: str, way: str)
     assert "window.hit=1" in browser.js(
         "document.body.innerText + document.querySelector('#page').outerHTML"
     )
-    assert "could not be drawn" not in browser.js("document.body.innerText")
+    assert "could not be displayed" not in browser.js("document.body.innerText")
     # What is under the pointer, in the palette and in completion is made of the same texts.
     browser.js("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     browser.press("Control+k")

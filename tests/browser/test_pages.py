@@ -41,7 +41,7 @@ def test_every_page_is_drawn_as_wide_as_the_window_without_a_complaint_or_a_call
 ) -> None:
     browser.open(dashboard + PAGES[page])
     text = browser.js("document.body.innerText")
-    assert "could not be drawn" not in text
+    assert "could not be displayed" not in text
     assert not any(word in text for word in ("undefined", "NaN", "[object", "Invalid Date"))
     browser.resize(390, 844)
     assert browser.js("document.documentElement.scrollWidth") <= 390
@@ -85,7 +85,7 @@ def test_jobs_are_selected_and_retried_and_the_page_holds_still(
     browser.open(f"{dashboard}#/jobs?state=dead", clock=True)
     browser.press("j", "x", "j", "j", "X")
     browser.until_shown("3 selected")
-    browser.until_shown("Held while you select")
+    browser.until_shown("Paused while you select")
     before = rows(browser)
     n = len(asked(browser, "jobs"))
     browser.passes(10_000)
@@ -129,7 +129,7 @@ def test_purging_wants_the_name(browser: Browser, dashboard: str) -> None:
     assert browser.js("document.querySelector('dialog [value=yes]').disabled")
     browser.fill("dialog input", "mail")
     browser.click("dialog [value=yes]")
-    browser.until_shown("has no ready jobs any more")
+    browser.until_shown("The ready jobs of mail were removed.")
 
 
 def test_a_job_is_submitted_with_its_arguments_as_they_were_typed(
@@ -176,7 +176,7 @@ def test_a_schedule_is_made_changed_and_deleted(browser: Browser, dashboard: str
     browser.js("document.querySelector('[data-act=drop]').click()")
     browser.until("document.querySelector('dialog[open]')")
     browser.click("dialog [value=yes]")
-    browser.until_shown("is deleted")
+    browser.until_shown("was deleted")
     assert sent(browser)[-1]["method"] == "DELETE"
 
 
@@ -290,13 +290,24 @@ def test_without_a_stream_the_page_asks_every_other_second(
     assert 4 <= len(asked(browser, "queues")) <= 7
 
 
+def test_what_is_not_there_is_told_by_a_server_that_answers(
+    browser: Browser, dashboard: str
+) -> None:
+    browser.open(f"{dashboard}#/queues/nope")
+    browser.until_shown("There is no queue nope.")
+    assert browser.js("document.querySelector('#page a.btn').hash") == "#/queues"
+    assert browser.js("document.querySelector('.live.on').innerText") == "Live"
+    browser.open(f"{dashboard}?down#/queues/nope")
+    browser.until_shown("No answer")
+
+
 def test_a_server_that_does_not_answer_is_told_and_the_page_goes_on_trying(
     browser: Browser, dashboard: str
 ) -> None:
     browser.open(f"{dashboard}?down#/")
-    browser.until_shown("The server does not answer")
+    browser.until_shown("The server is not responding")
     browser.until("window.asked.length > 3")
-    assert "could not be drawn" not in browser.js("document.body.innerText")
+    assert "could not be displayed" not in browser.js("document.body.innerText")
 
 
 def test_whoever_has_to_sign_in_comes_back_to_the_page_that_was_asked_for(
@@ -306,7 +317,7 @@ def test_whoever_has_to_sign_in_comes_back_to_the_page_that_was_asked_for(
     browser.js("sessionStorage.setItem('franca.after-login', '#/queues/mail')")
     browser.fill("#password", "open")
     browser.press("Enter")
-    browser.until_shown("That is not the password")
+    browser.until_shown("Wrong password or token")
     browser.fill("#password", PASSWORD)
     browser.press("Enter")
     browser.until("location.hash === '#/queues/mail'")

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -74,7 +75,7 @@ def test_one_is_found_by_its_filter_and_opened(browser: Browser, around: World) 
     browser.press("Enter")
     browser.until("document.querySelectorAll('tbody tr').length === 1")
     browser.press("j", "Enter")
-    browser.until_shown("over Gearman to thumbnails, on disk before it was acknowledged")
+    browser.until_shown("over Gearman to thumbnails, stored on disk before it was acknowledged")
     browser.until_shown('"wanted.jpg"')
 
 
@@ -93,6 +94,28 @@ def test_a_dead_job_is_retried_and_its_worker_gets_it(browser: Browser, around: 
     browser.press("j", "Enter")
     browser.until_shown("Attempt 2 failed")
     worker.close()
+
+
+def test_workers_of_one_machine_have_one_host_and_are_asked_what_they_can_be_asked(
+    browser: Browser, around: World
+) -> None:
+    around.worker("gearman", "one", ["odd"])
+    around.worker("faktory", "two", ["odd"])
+    browser.open(f"{around.address}#/workers?q=odd")
+    browser.until_shown("2 workers on 1 host")
+    rows = "[...document.querySelectorAll('tbody tr')].map((row) => [row.dataset.key.split('/')[0], row.querySelectorAll('[data-act=stop]').length])"
+    assert dict(browser.js(rows)) == {"gearman": 0, "faktory": 1}
+
+
+def test_a_ready_job_of_a_paused_queue_is_not_said_to_wait_for_a_worker(
+    browser: Browser, around: World
+) -> None:
+    around.post("jobs", {"queue": "halted", "type": "any"})
+    (job,) = cast("list[dict[str, int]]", around.get("jobs?q=queue:halted")["jobs"])
+    browser.open(f"{around.address}#/jobs/{job['id']}")
+    browser.until_shown("waiting for a worker of halted")
+    around.post("queues/halted/pause", {})
+    browser.until_shown("but halted is paused")
 
 
 def test_a_queue_that_is_paused_gives_out_nothing_until_it_goes_on(
@@ -124,12 +147,12 @@ def test_a_schedule_made_in_the_dialog_fires(browser: Browser, around: World) ->
     for name, value in typed.items():
         browser.fill(f"[name={name}]", value)
     browser.click("dialog [type=submit]")
-    browser.until_shown("ticker is there.")
+    browser.until_shown("ticker was created.")
     assert worker.said("ran")["number"] == 5
     browser.until("document.querySelector('tbody').innerText.includes('done')")
     browser.js("document.querySelector('[data-act=drop]').click()")
     browser.click("dialog [value=yes]")
-    browser.until_shown("is deleted")
+    browser.until_shown("was deleted")
     worker.close()
 
 

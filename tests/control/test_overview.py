@@ -102,6 +102,15 @@ def test_an_error_that_was_not_there_before_is_told_for_an_hour(node: FakeNode) 
     assert "errors" not in notices(node)
 
 
+def test_a_new_error_of_several_queues_is_not_said_to_be_in_one_of_them(node: FakeNode) -> None:
+    for queue in ("a", "b"):
+        node.submit(queue, policy=KEPT)
+        node.fail(node.lease(queue), "no 1")
+    pass_samples(node, 1)
+    found = notices(node)["errors"]
+    assert (found.get("queue", ""), found["facts"]["dead"]) == ("", 2)
+
+
 def test_a_worker_that_runs_nothing_while_its_jobs_wait_takes_no_jobs(
     node: FakeNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -118,6 +118,13 @@ def test_one_job_is_told_whole(node: FakeNode) -> None:
     assert job["result"] is None
 
 
+def test_of_a_job_it_is_told_whether_its_queue_is_paused(node: FakeNode) -> None:
+    node.submit("a")
+    assert node.do("jobs.get", job=1)["queue_paused"] is False
+    node.do("queues.pause", queues=["a"])
+    assert node.do("jobs.get", job=1)["queue_paused"] is True
+
+
 def test_runs_that_are_not_remembered_are_counted() -> None:
     node = FakeNode(story_attempts=2)
     node.submit(policy=RETRIED)

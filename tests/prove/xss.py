@@ -163,8 +163,8 @@ def _look(browser: Browser, address: str, page: str) -> tuple[str, list[tuple[st
         wrong.append(("elements", "became elements"))
     if any("Content Security Policy" in one for one in browser.complaints()):
         wrong.append(("broken", "was only stopped by the page's policy"))
-    if "could not be drawn" in text:
-        wrong.append(("broken", "could not be drawn"))
+    if "could not be displayed" in text:
+        wrong.append(("broken", "could not be displayed"))
     return text, wrong
 
 

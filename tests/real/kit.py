@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -62,6 +63,7 @@ class Program(Scoped):
         self._log = log
         self._told: list[dict[str, Any]] = []
         self._is_over = False
+        self._numbers = count(1)
         self._news = threading.Condition()
         env = {k: v for k, v in os.environ.items() if not k.startswith(("FAKTORY_", "GEARMAN_"))}
         with log.open("ab") as stderr:
@@ -101,17 +103,25 @@ class Program(Scoped):
         self.process.stdin.write(json.dumps(value).encode() + b"\n")
         self.process.stdin.flush()
 
-    def answer(self) -> Any:
-        """What the last call comes to, or `CallRefused`."""
-        answer = self.said("answer")
-        if "error" in answer:
-            raise CallRefused(answer["error"])
-        return answer.get("value")
+    def begin_call(self, verb: str, *args: object) -> Callable[[], Any]:
+        """Have a client do something; what is returned waits for the result, or `CallRefused`.
+
+        Calls have numbers, so that an answer nobody waited for is not taken for that of a later one.
+        """
+        number = next(self._numbers)
+        self.tell([number, verb, *args])
+
+        def result() -> Any:
+            answer = self.said("answer", number=number)
+            if "error" in answer:
+                raise CallRefused(answer["error"])
+            return answer.get("value")
+
+        return result
 
     def call(self, verb: str, *args: object) -> Any:
-        """Have a client do something; what comes of it."""
-        self.tell([verb, *args])
-        return self.answer()
+        """Have a client do something; its result."""
+        return self.begin_call(verb, *args)()
 
     def terminate(self) -> None:
         """Ask it to stop, as an init system would."""

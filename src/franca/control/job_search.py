@@ -200,4 +200,7 @@ async def get_job(node: NodePort, params: GetJob) -> shapes.Job:
     found = await look_up(node, str(params.job), limit=1)
     if not found:
         raise NotFound(f"there is no job {params.job}")
-    return await asyncio.get_running_loop().run_in_executor(None, job_of, found[0])
+    told = await asyncio.get_running_loop().run_in_executor(None, job_of, found[0])
+    queue = node.engine.broker.queues.get(told.queue)
+    told.queue_paused = queue is not None and queue.paused
+    return told

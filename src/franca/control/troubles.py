@@ -174,7 +174,7 @@ def _new_errors(errors: ErrorClasses, now: Millis) -> list[shapes.Notice]:
                     level="bad",
                     what="errors",
                     error_class=name,
-                    queue=next(iter(group.queues), ""),
+                    queue=next(iter(group.queues)) if len(group.queues) == 1 else "",
                     facts=facts,
                 )
             )

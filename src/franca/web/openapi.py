@@ -48,11 +48,11 @@ _WITH_BODY: Final = {
     "422": "This idempotency key was used for another job",
     "507": "The disk is nearly full",
 }
-_KEY: Final = ("Idempotency-Key", "For a day the same key is the same job", {"type": "string"})
+_KEY: Final = ("Idempotency-Key", "For 24 hours one key submits one job", {"type": "string"})
 _PARAMETERS: Final = {
-    "submit": (_KEY, ("Prefer", "wait=30: answer when the job has ended", {"type": "string"})),
+    "submit": (_KEY, ("Prefer", "wait=30 waits up to 30 s for the job to end", {"type": "string"})),
     "submit many": (_KEY,),
-    "events": (("Last-Event-ID", "Go on behind this event", {"type": "string"}),),
+    "events": (("Last-Event-ID", "Continue after this event", {"type": "string"}),),
 }
 
 

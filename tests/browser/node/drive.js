@@ -1,5 +1,5 @@
 "use strict";
-// A browser that does what it is told: a line `[verb, ...args]` in, an answer out.
+// A browser that does what it is told.
 
 const axe = require("axe-core");
 const { chromium } = require("playwright-core");

@@ -52,8 +52,8 @@ class LibraryClient(Program):
 
     def begin(self, *job: Any, **more: Any) -> Callable[[], Outcome]:
         """Submit a `Job` and leave; what is returned waits for its end."""
-        self.tell(["do", *Job(*job, **more).told()])
-        return self._ended
+        result = self.begin_call("do", *Job(*job, **more).told())
+        return lambda: self._outcome(result())
 
     def many(self, function: str, workloads: Sequence[bytes]) -> list[bytes]:
         """The results of jobs that are all submitted before the first is waited for."""
@@ -68,9 +68,10 @@ class LibraryClient(Program):
         """Known, running, numerator, denominator."""
         return list(self.call("status", handle))
 
-    def _ended(self) -> Outcome:
-        told = self.answer()
-        heard = {name: told[name] for name in ("status", "last_status") if name in told}
+    def _outcome(self, told: dict[str, Any]) -> Outcome:
+        heard: dict[str, Any] = {
+            name: told[name] for name in ("status", "last_status") if name in told
+        }
         for name in ("data", "warnings"):
             heard[name] = [_bytes(each) for each in told.get(name, [])]
         result, exception = (_bytes(told.get(name)) for name in ("result", "exception"))

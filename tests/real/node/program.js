@@ -40,15 +40,15 @@ const jobs = {
   },
 };
 
-// A client that does what it is told: a line `[verb, ...args]` in, an answer out.
+// A client that does what it is told: a line `[number, verb, ...args]` in, an answer with the number out.
 async function obey(verbs, close) {
   say("ready");
   for await (const line of readline.createInterface({ input: process.stdin })) {
-    const [verb, ...args] = JSON.parse(line);
+    const [number, verb, ...args] = JSON.parse(line);
     try {
-      say("answer", { value: await verbs[verb](...args) });
+      say("answer", { number, value: await verbs[verb](...args) });
     } catch (error) {
-      say("answer", { error: String(error.message) });
+      say("answer", { number, error: String(error.message) });
     }
   }
   await close();

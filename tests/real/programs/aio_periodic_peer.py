@@ -160,20 +160,20 @@ async def main(spec: dict[str, str]) -> None:
     loop = asyncio.get_running_loop()
     calls: set[asyncio.Task[None]] = set()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
-        verb, *args = json.loads(line)
+        number, verb, *args = json.loads(line)
         numbers = args.pop() if args and isinstance(args[-1], dict) else {}
         # What is not ours is the client's own.
         run = getattr(peer, verb, None) or getattr(peer.client, verb)
-        call = loop.create_task(_answer(run(*args, **numbers)))
+        call = loop.create_task(_answer(number, run(*args, **numbers)))
         calls.add(call)
         call.add_done_callback(calls.discard)
 
 
-async def _answer(call: Any) -> None:
+async def _answer(number: int, call: Any) -> None:
     try:
-        say("answer", value=await call)
+        say("answer", number=number, value=await call)
     except Exception as error:
-        say("answer", error=f"{type(error).__name__}: {error}")
+        say("answer", number=number, error=f"{type(error).__name__}: {error}")
 
 
 if __name__ == "__main__":

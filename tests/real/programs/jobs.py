@@ -29,16 +29,19 @@ def work(spec: dict[str, Any], worker: Any, beat: Callable[[], object]) -> None:
 
 
 def obey(*verbs: Callable[..., Any]) -> None:
-    """A line `[verb, ...args]` in, an answer out, until nobody asks any more; an object is named arguments."""
+    """A line `[number, verb, ...args]` in, an answer with the number out, until nobody asks any more.
+
+    An object is named arguments.
+    """
     known = {verb.__name__: verb for verb in verbs}
     say("ready")
     for line in sys.stdin:
-        verb, *args = json.loads(line)
+        number, verb, *args = json.loads(line)
         named = args.pop() if args and isinstance(args[-1], dict) else {}
         try:
-            say("answer", value=known[verb](*args, **named))
+            say("answer", number=number, value=known[verb](*args, **named))
         except Exception as error:
-            say("answer", error=f"{type(error).__name__}: {error}")
+            say("answer", number=number, error=f"{type(error).__name__}: {error}")
 
 
 def until_exists(path: str) -> None:

@@ -108,6 +108,7 @@ class Job(JobRow, kw_only=True):
     attempt_log: list[Attempt]
     policy: JobPolicy | None
     error_class: str | None
+    queue_paused: bool = False
 
 
 class JobPage(Struct, kw_only=True):

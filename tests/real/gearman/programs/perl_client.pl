@@ -94,8 +94,8 @@ my %verbs = (
 
 syswrite STDOUT, "{\"event\":\"ready\"}\n";
 while (my $line = <STDIN>) {
-    my ($verb, @args) = @{ decode_json($line) };
+    my ($number, $verb, @args) = @{ decode_json($line) };
     my $value  = eval { $verbs{$verb}->(@args) };
     my $answer = $@ ? { error => "$@" } : { value => $value };
-    syswrite STDOUT, encode_json({ event => "answer", %$answer }) . "\n";
+    syswrite STDOUT, encode_json({ event => "answer", number => $number, %$answer }) . "\n";
 }

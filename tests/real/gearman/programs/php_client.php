@@ -115,10 +115,11 @@ $verbs = [
 say('ready');
 while (($line = fgets(STDIN)) !== false) {
     $args = json_decode($line, true);
+    $number = array_shift($args);
     $verb = array_shift($args);
     try {
-        say('answer', ['value' => $verbs[$verb](...$args)]);
+        say('answer', ['number' => $number, 'value' => $verbs[$verb](...$args)]);
     } catch (Throwable $error) {
-        say('answer', ['error' => $error->getMessage()]);
+        say('answer', ['number' => $number, 'error' => $error->getMessage()]);
     }
 }

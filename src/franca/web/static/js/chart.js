@@ -131,7 +131,7 @@ export class Plot {
     // Below zero is a scale of its own: 4 failures beside 450 successes must not vanish.
     const low = down.length ? top(down) || 1 : 0;
     const lo = low ? hi * 0.3 : 0;
-    this.left = 44;
+    this.left = 52;
     this.right = width - 1;
     const y0 = 8;
     const y1 = height - 20;

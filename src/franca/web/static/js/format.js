@@ -104,6 +104,9 @@ export function day(at) {
   return `${d}${NB}${MONTHS[mo - 1]} ${two(hh)}:${two(mm)}`;
 }
 
+/** The clock alone within a day of now, else the day as well. */
+export const near = (at, now) => (Math.abs(at - now) < 86_400_000 ? clock(at) : day(at));
+
 const seconds = (ms) => span(Math.floor(ms / 1000) * 1000);
 export const ago = (at, now = Date.now()) => (now - at < 1000 ? "now" : `${seconds(now - at)} ago`);
 export const ahead = (at, now = Date.now()) =>

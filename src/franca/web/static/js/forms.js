@@ -47,7 +47,7 @@ function ask({ title, text, fields, yes, send }) {
     ),
   );
   const ok = h("button", { type: "submit", class: "btn primary" }, yes);
-  const leave = h("button", { type: "button", class: "btn" }, "Leave it");
+  const leave = h("button", { type: "button", class: "btn" }, "Cancel");
   const form = h(
     "form",
     { method: "dialog" },
@@ -86,15 +86,15 @@ function array(text) {
   try {
     value = JSON.parse(text || "[]");
   } catch (error) {
-    throw new Error(`The arguments are no JSON: ${error.message}`);
+    throw new Error(`The arguments are not valid JSON: ${error.message}`);
   }
-  if (!Array.isArray(value)) throw new Error('The arguments are a JSON array, such as ["world"].');
+  if (!Array.isArray(value)) throw new Error('The arguments must be a JSON array, such as ["world"].');
   return text || "[]";
 }
 
 function milliseconds(text, what) {
   const ms = spanMs(text);
-  if (ms === null) throw new Error(`${what}: “${text}” is no duration. Write 90s, 5m, 2h or 1d.`);
+  if (ms === null) throw new Error(`${what}: “${text}” is not a duration. Write 90s, 5m, 2h or 1d.`);
   return Math.round(ms);
 }
 
@@ -108,18 +108,18 @@ export function submitJob(ctx, like = {}) {
       field("type", "Type", {
         value: like.type || "",
         required: true,
-        hint: "What it is to its worker.",
+        hint: "What the worker is to run: the name of a function or a class.",
       }),
       field("args", "Arguments", { value: like.args || "[]", rows: 4, hint: "A JSON array." }),
       field("wait", "Runs in", {
         placeholder: "at once",
-        hint: "90s, 5m, 2h, 1d; empty is at once.",
+        hint: "Such as 90s, 5m, 2h or 1d. Leave it empty to run the job at once.",
       }),
       field("retry", "Retries", {
         placeholder: "25",
         inputmode: "numeric",
         pattern: "[0-9]*",
-        hint: "After how many failures it is given up.",
+        hint: "How often the job is tried again after it fails.",
       }),
     ],
     async send({ queue, type, args, wait, retry }) {
@@ -150,7 +150,7 @@ export function editSchedule(ctx, one = null) {
   const args = typeof one?.args === "string" ? one.args : JSON.stringify(one?.args ?? []);
   const form = ask({
     title: one ? `Schedule ${one.id}` : "New schedule",
-    text: one ? "" : "It submits a job by cron, or every so often, from inside the server.",
+    text: one ? "" : "It submits a job at a fixed interval or by a cron rule.",
     yes: one ? "Save" : "Create",
     fields: [
       field("id", "Id", { value: one?.id || "", required: true, readonly: Boolean(one) }),
@@ -160,18 +160,18 @@ export function editSchedule(ctx, one = null) {
       field("cron", "Cron", {
         value: one?.cron || "",
         placeholder: "0 4 * * *",
-        hint: "Minute, hour, day, month, weekday. Either this or the next.",
+        hint: "Minute, hour, day, month, weekday. Fill in either Cron or Every.",
       }),
-      field("every", "Every", { value: every, placeholder: "10m", hint: "30s, 10m, 6h, 1d." }),
+      field("every", "Every", { value: every, placeholder: "10m", hint: "Such as 30s, 10m, 6h or 1d." }),
       field("timezone", "Time zone", {
         value: one?.timezone || "UTC",
         list: "zones",
-        hint: "That cron is read in.",
+        hint: "For the cron rule.",
       }),
     ],
     async send(typed) {
       if (Boolean(typed.cron) === Boolean(typed.every))
-        throw new Error("Say either cron or every.");
+        throw new Error("Fill in either Cron or Every.");
       const members = {
         queue: typed.queue,
         type: typed.type,
@@ -183,7 +183,7 @@ export function editSchedule(ctx, one = null) {
       const changed = typed.args === args ? undefined : array(typed.args);
       if (one) await api.putSchedule(one.id, members, changed);
       else await api.addSchedule({ id: typed.id, ...members }, array(typed.args));
-      toast(one ? `${typed.id} is changed.` : `${typed.id} is there.`);
+      toast(one ? `${typed.id} was saved.` : `${typed.id} was created.`);
       ctx.refresh();
     },
   });

@@ -11,7 +11,7 @@ function say(text) {
 
 // What the server says where the browser sent the form by itself.
 if (new URLSearchParams(location.search).has("wrong")) {
-  say("That is not the password, nor a token, of this server.");
+  say("Wrong password or token.");
 }
 
 form.addEventListener("submit", async (event) => {
@@ -35,10 +35,10 @@ form.addEventListener("submit", async (event) => {
     say(
       answer.status === 429
         ? `Too many attempts.${wait ? ` Try again in ${wait} s.` : " Try again later."}`
-        : "That is not the password, nor a token, of this server.",
+        : "Wrong password or token.",
     );
   } catch {
-    say("The server does not answer.");
+    say("The server is not responding.");
   }
   button.disabled = false;
   document.getElementById("password").select();

@@ -82,7 +82,7 @@ async function route() {
     const module = await import(`./pages/${next}.js`).catch(() => null);
     if (!module) {
       // Modules of two versions do not fit together: the server may be a newer one by now.
-      toast("This page could not be loaded. Load the dashboard again.", { level: "bad" });
+      toast("This page could not be loaded. Reload the dashboard.", { level: "bad" });
       return;
     }
     current?.leave?.();
@@ -100,7 +100,7 @@ async function route() {
     current.enter?.();
   }
   await refresh();
-  document.title = `${loaded ? current.title() : "Not here"} · Franca`;
+  document.title = `${loaded ? current.title() : "Not found"} · Franca`;
   if (!same && document.activeElement === document.body) $("#main").focus({ preventScroll: true });
 }
 
@@ -141,21 +141,26 @@ async function refresh() {
   }
 }
 
+const sentence = (text) =>
+  `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? "" : "."}`;
+
 function nothing() {
   const [title, text] =
     trouble.status === 404
-      ? ["Not here", trouble.message]
+      ? ["Not found", sentence(trouble.message)]
       : trouble.status === 403
-        ? ["Not for your role", trouble.message]
+        ? ["Not allowed", sentence(trouble.message)]
         : trouble.status
-          ? ["The server refused", trouble.message]
-          : ["The server does not answer", "The page tries again by itself."];
+          ? ["The server refused", sentence(trouble.message)]
+          : ["The server is not responding", "This page keeps trying."];
   return h(
     "div",
     { class: "empty" },
     h("h1", null, title),
     h("p", null, text),
-    h("a", { class: "btn", href: "#/jobs" }, "All jobs"),
+    name === "queue"
+      ? h("a", { class: "btn", href: "#/queues" }, "All queues")
+      : h("a", { class: "btn", href: "#/jobs" }, "All jobs"),
   );
 }
 
@@ -164,8 +169,12 @@ function fault(error) {
   return h(
     "div",
     { class: "empty" },
-    h("h1", null, "This page could not be drawn"),
-    h("p", null, "The fault is the dashboard's, not your jobs'. The command line shows the same."),
+    h("h1", null, "This page could not be displayed"),
+    h(
+      "p",
+      null,
+      "This is an error in the dashboard; your jobs are not affected. The command line shows the same.",
+    ),
     h("pre", { tabindex: "0" }, String(error.stack || error)),
   );
 }
@@ -189,8 +198,8 @@ function render() {
       "p",
       { class: "offline", role: "alert" },
       trouble.status
-        ? `${trouble.message} What you see is from ${span(Date.now() - heard)} ago.`
-        : `The server has not answered for ${span(Math.ceil((Date.now() - heard) / 1000) * 1000)}. What you see is from then.`,
+        ? `${sentence(trouble.message)} The data shown is ${span(Date.now() - heard)} old.`
+        : `The server has not responded for ${span(Math.ceil((Date.now() - heard) / 1000) * 1000)}. The data shown is from before.`,
     );
   const next = h("div", { id: "page", class: page.className }, trouble && late(), body);
   morphKids(page, next);
@@ -200,7 +209,8 @@ function render() {
 
 function renderSide() {
   const hold = current.holds?.();
-  const going = settings.live && !hold && !trouble;
+  const silent = trouble && !trouble.status;
+  const going = settings.live && !hold && !silent;
   const badge = {
     jobs: counts && short(counts.ready + counts.retrying + counts.scheduled + counts.running),
     errors: counts && short(counts.dead + counts.retrying),
@@ -234,7 +244,7 @@ function renderSide() {
         type: "button",
         class: "find",
         "data-act": "palette",
-        title: "Go anywhere, do anything (Ctrl K)",
+        title: "Go to a page or run a command (Ctrl K)",
       },
       icon("search"),
       h("span", null, "Go to…"),
@@ -251,10 +261,10 @@ function renderSide() {
           class: `live ${going ? "on" : ""}`,
           "data-act": "live",
           "aria-pressed": String(settings.live),
-          title: settings.live ? "Stop updating (p)" : "Update again (p)",
+          title: settings.live ? "Stop updates (p)" : "Resume updates (p)",
         },
         h("i", null),
-        h("span", null, trouble ? "No answer" : hold || (settings.live ? "Live" : "Stopped")),
+        h("span", null, silent ? "No answer" : hold || (settings.live ? "Live" : "Stopped")),
       ),
       h("a", { class: "gear", href: "#/settings", "aria-label": "Settings" }, icon("settings")),
       h(
@@ -266,7 +276,7 @@ function renderSide() {
         health ? `${health.version} · up ${roughly(health.uptime_ms)}` : "",
       ),
       document.documentElement.dataset.role === "viewer" &&
-        h("p", { class: "node" }, "You may look only."),
+        h("p", { class: "node" }, "Read-only access"),
     ),
   );
   morph($("#side"), side);

@@ -1,7 +1,7 @@
 // What needs somebody: the server gives facts, the sentences are made here. A fact that is missing
 // leaves its sentence shorter, never wrong.
 import { now } from "./api.js";
-import { clock, num, plural, rate, span } from "./format.js";
+import { near, num, plural, rate, span } from "./format.js";
 import { h } from "./dom.js";
 import { stateMark } from "./icons.js";
 import { button } from "./ui.js";
@@ -9,7 +9,7 @@ import { button } from "./ui.js";
 const queueOf = (one) => `#/queues/${encodeURIComponent(one.queue)}`;
 const errorOf = (one) => `#/errors?${new URLSearchParams({ open: one.error_class })}`;
 const open = (href, label) => h("a", { class: "btn", href }, label);
-const since = (at) => at && `since ${clock(at)}`;
+const since = (at) => at && `since ${near(at, now())}`;
 const words = (...parts) => parts.filter(Boolean).join(" ");
 const sentences = (...parts) =>
   parts
@@ -28,7 +28,7 @@ const SAY = {
         .filter(Boolean)
         .join(", "),
       words(
-        `In ${rate(f.in || 0)}, out ${rate(f.out || 0)}: it grows by ${rate((f.in || 0) - (f.out || 0))}`,
+        `In ${rate(f.in || 0)}, out ${rate(f.out || 0)}, growing by ${rate((f.in || 0) - (f.out || 0))}`,
         since(f.since_at),
       ),
     ),
@@ -40,23 +40,23 @@ const SAY = {
     sentences(
       words(
         [
-          known(f.retrying, (n) => `${plural(n, "job")} retrying`),
+          known(f.retrying, (n) => `${num(n)} retrying`),
           known(f.dead, (n) => `${num(n)} dead`),
         ]
           .filter(Boolean)
           .join(", "),
         since(f.since_at),
       ),
-      "None like it in the day before",
+      "Not seen in the 24 hours before that",
     ),
     open(errorOf(one), "See error"),
   ],
   stalled: (one, f) => [
     h("a", { href: `#/workers?${new URLSearchParams({ q: one.worker })}` }, one.worker),
-    " is there but takes no jobs",
+    " is connected but takes no jobs",
     sentences(
-      known(f.seen_at, (at) => `It was heard ${span(now() - at)} ago`),
-      "Its queues have ready jobs",
+      known(f.fetched_at, (at) => `It has not asked for a job for ${span(now() - at)}`),
+      "Its queues have jobs that are ready",
     ),
     button("Ask to stop", "stopWorker", { "data-name": one.worker }),
   ],
@@ -64,7 +64,7 @@ const SAY = {
     h("a", { href: queueOf(one) }, one.queue),
     " is paused",
     sentences(
-      known(f.until, (at) => `Until ${clock(at)}`),
+      known(f.until, (at) => `Until ${near(at, now())}`),
       known(f.ready, (n) => `${plural(n, "job")} ready`),
     ),
     button("Resume", "resume", { "data-queue": one.queue }),
@@ -72,7 +72,7 @@ const SAY = {
   schedule: (one, f) => [
     h("a", { href: "#/schedules" }, one.schedule),
     known(f.failed, (n) => ` failed ${n} times in a row`) || " fails",
-    known(f.last_at, (at) => `The last run ended dead at ${clock(at)}.`),
+    known(f.last_at, (at) => `The last job died at ${near(at, now())}.`),
     open("#/schedules", "Open schedules"),
   ],
 };

@@ -4,6 +4,7 @@ import { h } from "./dom.js";
 import { icon } from "./icons.js";
 import { help } from "./help.js";
 import { NAV, keep, settings } from "./settings.js";
+import { ASKABLE } from "./words.js";
 
 /** Letters in order, better when they begin words. 0 is no match. */
 function score(text, typed) {
@@ -60,7 +61,7 @@ export async function open(ctx, page) {
       },
     },
     {
-      label: settings.live ? "Stop updating" : "Go on updating",
+      label: settings.live ? "Stop updates" : "Resume updates",
       hint: "p",
       ico: "pause",
       kind: "Command",
@@ -200,7 +201,7 @@ export async function open(ctx, page) {
       kind: "Worker",
       run: () => ctx.go("/workers", { q: one.name }),
     });
-    if (ctx.may())
+    if (ctx.may() && ASKABLE.has(one.protocol))
       items.push(command(`Quiet ${one.name}`, "pause", () => api.actWorkers("quiet", [one.name])));
   }
   for (const one of schedules) {

@@ -2,15 +2,15 @@
 //   queue:mail type:Send* error:Timeout age>1h tries>=3 -via:gearman "free text"
 // Terms are joined by AND; `a,b` in a value is OR; `*` stands for anything; `-` in front means not.
 export const FIELDS = {
-  queue: { hint: "where it waits", ops: [":"] },
-  type: { hint: "what it is to its worker", ops: [":"] },
+  queue: { hint: "the queue it is in", ops: [":"] },
+  type: { hint: "the function or class to run", ops: [":"] },
   via: { hint: "protocol that submitted it", ops: [":"] },
   by: { hint: "protocol that ran it", ops: [":"] },
-  worker: { hint: "who holds or held it", ops: [":"] },
+  worker: { hint: "who runs or ran it", ops: [":"] },
   error: { hint: "kind or text of its last error", ops: [":"] },
   class: { hint: "jobs with the same error, by its id", ops: [":"] },
   arg: { hint: "text in its arguments", ops: [":"] },
-  id: { hint: "the server's number of it", ops: [":"] },
+  id: { hint: "the server's number for it", ops: [":"] },
   name: { hint: "what its protocol calls it: jid, handle", ops: [":"] },
   key: { hint: "what makes it unique", ops: [":"] },
   age: { hint: "since it was submitted: age>1h", ops: [">", "<"] },
@@ -41,7 +41,7 @@ export function parse(text) {
     if (field && !FIELDS[field]) error = `There is no field “${field}”. ${nearest(field)}`;
     if (value.startsWith('"')) value = value.slice(1).replace(/"$/, "").replace(/\\(.)/g, "$1");
     if ((field === "age" || field === "ran") && spanMs(value) === null)
-      error = `“${value}” is no duration. Write 90s, 5m, 2h or 1d.`;
+      error = `“${value}” is not a duration. Write 90s, 5m, 2h or 1d.`;
     terms.push({
       not: not === "-",
       field: field || "text",
@@ -67,7 +67,7 @@ function nearest(word) {
   close.sort((a, b) => distance(a, word) - distance(b, word));
   return close.length
     ? `Did you mean “${close[0]}”?`
-    : `Known are ${Object.keys(FIELDS).join(", ")}.`;
+    : `The fields are ${Object.keys(FIELDS).join(", ")}.`;
 }
 
 function distance(a, b) {

@@ -1,7 +1,7 @@
 // A job's life, told in order: who submitted it over what, each run, the waits between.
 import { now } from "./api.js";
 import { h, s } from "./dom.js";
-import { absolute, clock, num, plural, span } from "./format.js";
+import { absolute, clock, num, plural, roughly, span } from "./format.js";
 import { stateMark } from "./icons.js";
 import { stack } from "./spark.js";
 import { proto, when } from "./ui.js";
@@ -90,7 +90,7 @@ export function life(job) {
       "div",
       { class: "life-ends" },
       h("span", null, clock(job.created_at, true)),
-      h("span", null, `${span(end - job.created_at)} in all; time is drawn as its square root`),
+      h("span", null, `${span(end - job.created_at)} in total, square-root scale`),
       h("span", null, job.ended_at ? clock(end, true) : "now"),
     ),
   );
@@ -117,7 +117,7 @@ function far(job, took) {
     text && h("span", { class: "dim" }, text),
     share > 0 &&
       share < 1 &&
-      h("span", { class: "dim" }, `about ${span((took / share) * (1 - share))} left`),
+      h("span", { class: "dim" }, `about ${roughly((took / share) * (1 - share))} left`),
   );
 }
 
@@ -128,11 +128,14 @@ function fail(job, run, i) {
     i > 0 &&
     i < log.length - 1 &&
     log.slice(0, i).some((one) => one.error && one.error === run.error && one.text === run.text);
-  if (again) return h("p", { class: "dim" }, "The same error.");
+  if (again) return h("p", { class: "dim" }, "Same error as before.");
   const trace = run.trace || [];
   if (!run.text && !run.error && !trace.length) return null;
-  const lines = trace.map((line) =>
-    h("span", { class: LIBRARY.test(line) ? "lib" : "" }, `${line}\n`),
+  // An entry of Python's traceback is several lines.
+  const frames = trace.map((entry) => entry.trimEnd());
+  const count = frames.reduce((sum, entry) => sum + entry.split("\n").length, 0);
+  const lines = frames.map((entry) =>
+    h("span", { class: LIBRARY.test(entry) ? "lib" : "" }, `${entry}\n`),
   );
   return h(
     "div",
@@ -147,7 +150,7 @@ function fail(job, run, i) {
       h(
         "details",
         { class: "trace", open: i === log.length - 1 },
-        h("summary", null, `Backtrace, ${plural(trace.length, "line")}`),
+        h("summary", null, `Backtrace, ${plural(count, "line")}`),
         h("pre", { tabindex: "0" }, lines),
       ),
   );
@@ -177,8 +180,8 @@ function attempt(job, run, i) {
 
 function submitted(job) {
   const kept = job.durable
-    ? ", on disk before it was acknowledged"
-    : ", in memory only: whoever submitted it waits for it";
+    ? ", stored on disk before it was acknowledged"
+    : ", in memory only: its submitter is waiting for the result";
   return step(
     "scheduled",
     [h("b", null, "Submitted"), ` over ${protocolName(job.via)} to `, queueLink(job), kept],
@@ -197,37 +200,41 @@ function stand(job) {
           h("b", null, "Next attempt"),
           " ",
           when(job.run_at, "ahead"),
-          job.retries >= 0
-            ? `, after failure ${job.failures} of ${job.retries + 1} that end it`
+          job.retries >= 0 && job.failures > 0
+            ? `, after ${plural(job.failures, "failure")} of at most ${num(job.retries + 1)}`
             : "",
         ],
         job.run_at,
       );
     case "scheduled":
-      return step("scheduled", [h("b", null, "Runs"), " ", when(job.run_at, "ahead")], job.run_at);
+      return step(
+        "scheduled",
+        [h("b", null, "Scheduled"), " to run ", when(job.run_at, "ahead")],
+        job.run_at,
+      );
     case "ready":
       return step(
         "ready",
         [
           h("b", null, "Ready"),
           job.ready_at ? ` for ${span(at - job.ready_at)}` : "",
-          ": a worker of ",
-          queueLink(job),
-          " can take it",
+          job.queue_paused
+            ? [", but ", queueLink(job), " is paused"]
+            : [", waiting for a worker of ", queueLink(job)],
         ],
         job.ready_at,
       );
     case "running":
       return job.lease_until
         ? gap(
-            `its lease ends in ${span(job.lease_until - at)}; unless it is extended or reported by then, the run counts as expired`,
+            `its lease ends in ${span(job.lease_until - at)}; if the worker neither reports nor extends it by then, the run counts as expired`,
           )
         : null;
     case "dead":
       return step(
         "dead",
         [
-          h("b", null, "Given up"),
+          h("b", null, "Dead"),
           ` after ${plural(job.attempts, "attempt")}. It can be retried or deleted.`,
         ],
         job.ended_at,
@@ -262,7 +269,7 @@ export function story(job) {
   const list = [submitted(job)];
   const unseen = job.attempts - log.length;
   if (unseen > 0 && log.length)
-    list.push(gap(`${plural(unseen, "earlier attempt")} of which no more is kept`));
+    list.push(gap(`the details of ${plural(unseen, "earlier attempt")} are no longer kept`));
   // Of a long story the first and the last two runs are told, the rest on request.
   const hide = told.length > 4 ? told.slice(1, -2) : [];
   list.push(told.slice(0, 1));

@@ -90,7 +90,7 @@ function inputs(one, id) {
         "label",
         { for: `${id}-${name}` },
         each.name,
-        h("span", { class: "dim" }, ` ${each.in}${each.required ? ", needed" : ""}`),
+        h("span", { class: "dim" }, ` ${each.in}${each.required ? ", required" : ""}`),
       ),
       h("input", {
         class: "field mono",
@@ -138,7 +138,7 @@ async function call(one, form, out) {
   const began = performance.now();
   out.replaceChildren(
     command(asCurl(one.method, url, body)),
-    h("p", { class: "hint", role: "status" }, "Asked…"),
+    h("p", { class: "hint", role: "status" }, "Waiting for the answer…"),
   );
   try {
     const answer = await fetch(url, {
@@ -154,7 +154,7 @@ async function call(one, form, out) {
       h(
         "p",
         { role: "status", class: answer.ok ? "" : "bad" },
-        `${answer.status} ${answer.statusText}, ${took} ms${cut ? ", the beginning of it" : ""}`,
+        `${answer.status} ${answer.statusText}, ${took} ms${cut ? ", truncated" : ""}`,
       ),
     );
     if (text) out.append(code(text, { media: answer.headers.get("content-type") || "" }));
@@ -233,7 +233,7 @@ async function main() {
   if (!answer.ok) throw new Error(`The server answered ${answer.status}.`);
   spec = await answer.json();
   const all = operations();
-  about.textContent = `${spec.info?.title || "Franca"} ${spec.info?.version || ""}: ${all.length} operations. What you send is done.`;
+  about.textContent = `${spec.info?.title || "Franca"} ${spec.info?.version || ""}: ${all.length} operations. Requests act on this server.`;
   const groups = new Map();
   for (const one of all) {
     const tag =
@@ -261,5 +261,5 @@ document.addEventListener("click", (event) => {
   if (el) copy(el.dataset.text);
 });
 main().catch((error) => {
-  about.textContent = `The list of operations cannot be had: ${error.message}`;
+  about.textContent = `The list of operations could not be loaded: ${error.message}`;
 });

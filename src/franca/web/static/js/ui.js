@@ -11,7 +11,7 @@ export const state = (name, word = name) =>
 
 /** The two letters of a protocol; the name is in the hover and for the screen reader. */
 export function proto(name) {
-  const [two, full] = PROTOCOLS[name] || ["··", name || "nobody yet"];
+  const [two, full] = PROTOCOLS[name] || ["··", name || "not run yet"];
   return h(
     "abbr",
     { class: `proto${name ? "" : " none"}`, title: full },
@@ -210,6 +210,27 @@ export const command = (text) =>
 
 // -- talking to the person
 
+/** Ask a worker to be `quiet` or to `stop`; some protocols have no way to. */
+export async function askWorker(ctx, action, name) {
+  if (
+    action === "stop" &&
+    !(await confirm({
+      title: `Ask ${name} to stop?`,
+      text: "It gets no more jobs, and is asked to stop when it has finished those it runs. Franca does not start it again.",
+      yes: "Ask to stop",
+      danger: false,
+    }))
+  )
+    return;
+  const { missing } = await api.actWorkers(action, [name]);
+  toast(
+    missing.length
+      ? `${name} was not asked: it has left, or its protocol has no such request.`
+      : `${name} was asked to ${action === "stop" ? "stop" : "take no more jobs"}.`,
+  );
+  ctx.refresh();
+}
+
 export function toast(text, { act, label, stay = false, level = "" } = {}) {
   const node = h(
     "div",
@@ -291,11 +312,11 @@ export function confirm({ title, text, yes, danger = true, word }) {
         h("h2", { id: "ask" }, title),
         h("p", null, text),
         input &&
-          h("label", { class: "ask-word" }, "Type ", h("code", null, word), " to go on", input),
+          h("label", { class: "ask-word" }, "Type ", h("code", null, word), " to confirm", input),
         h(
           "div",
           { class: "dialog-foot" },
-          h("button", { type: "submit", value: "no", class: "btn" }, "Leave it"),
+          h("button", { type: "submit", value: "no", class: "btn" }, "Go back"),
           ok,
         ),
       ),

@@ -12,13 +12,15 @@ export const PROTOCOLS = {
   beanstalkd: ["bs", "beanstalkd"],
   rest: ["ht", "HTTP"],
   control: ["fr", "Franca"],
-  web: ["wb", "Dashboard and REST"],
 };
-export const protocolName = (name) => PROTOCOLS[name]?.[1] || name || "nobody yet";
+export const protocolName = (name) => PROTOCOLS[name]?.[1] || name || "not run yet";
+
+/** Workers of these can be asked to take no more jobs, or to stop. */
+export const ASKABLE = new Set(["faktory", "periodic", "memodb", "eventmq", "rest"]);
 
 const RETRY = ["retry", "Retry", "retry"];
 const CANCEL = ["cancel", "Cancel", "cross"];
-const KILL = ["kill", "Give up", "dead"];
+const KILL = ["kill", "Kill", "dead"];
 const DELETE = ["delete", "Delete", "bin"];
 /** [action, label, icon] of a job in this state. What has ended well, or was cancelled, is over. */
 export const ACTIONS = {
@@ -32,22 +34,23 @@ export const ACTIONS = {
 };
 export const may = (state, action) => (ACTIONS[state] || []).some(([one]) => one === action);
 
-const YES = { retry: "Retry", kill: "Give up", cancel: "Cancel", delete: "Delete" };
-const ING = { retry: "Retrying", kill: "Giving up", cancel: "Cancelling", delete: "Deleting" };
-const ED = { retry: "made ready", kill: "given up", cancel: "cancelled", delete: "deleted" };
+const YES = { retry: "Retry", kill: "Kill", cancel: "Cancel", delete: "Delete" };
+const ING = { retry: "Retrying", kill: "Killing", cancel: "Cancelling", delete: "Deleting" };
+const ED = { retry: "made ready", kill: "killed", cancel: "cancelled", delete: "deleted" };
 export const verb = (action) => ({ yes: YES[action], ing: ING[action], ed: ED[action] });
 
 /** What follows from an action, in words that are true of the server. */
-export function consequence(action, state) {
+export function consequence(action, state, one = false) {
+  const they = one ? "It" : "They";
   const running =
     state === "running"
-      ? " Whoever runs them is not stopped; what they report is not counted."
+      ? ` A worker that is running ${one ? "it" : "one"} is not stopped; what it reports is ignored.`
       : "";
   return {
-    retry: "They become ready now, behind the others of their queue.",
-    kill: `They are kept among the dead, and can be retried from there.${running}`,
-    cancel: `They do not run again. This cannot be taken back.${running}`,
-    delete: "They do not run again, and leave their queue. This cannot be taken back.",
+    retry: `${they} ${one ? "becomes" : "become"} ready now, behind the jobs already in the queue.`,
+    kill: `${they} ${one ? "is" : "are"} moved to the dead jobs, and can be retried there.${running}`,
+    cancel: `${they} will not run again. This cannot be undone.${running}`,
+    delete: `${they} will not run again. This cannot be undone.`,
   }[action];
 }
 
@@ -55,9 +58,9 @@ export function consequence(action, state) {
 export const OUTCOMES = {
   failed: ["dead", "failed after "],
   lost: ["lost", "was lost after "],
-  expired: ["lost", "ran out of its lease after "],
-  released: ["quiet", "was given back after "],
-  "locked out": ["quiet", "found its lock taken after "],
+  expired: ["lost", "expired after "],
+  released: ["quiet", "was released after "],
+  "locked out": ["quiet", "was locked out after "],
   "taken away": ["quiet", "was taken away after "],
   running: ["running", "has been running for "],
   done: ["done", "succeeded in "],

@@ -13,7 +13,7 @@ export function page() {
     { head: "Over", cls: "mid", cell: (one) => one.over },
     { head: "What", cell: (one) => one.operation },
     {
-      head: "About",
+      head: "Details",
       cls: "grow mid mono",
       cell: (one) => h("span", { title: about(one) }, about(one)),
     },
@@ -30,7 +30,7 @@ export function page() {
       head("Audit", {
         sub: [
           h("a", { class: "crumb", href: "#/settings" }, "Settings"),
-          ` / ${plural(entries.length, "entry", "entries")}, the newest first`,
+          ` / ${plural(entries.length, "entry", "entries")}, newest first`,
         ],
       }),
       entries.length
@@ -41,8 +41,8 @@ export function page() {
             key: (one) => `${one.at}-${one.who}-${one.operation}-${about(one)}`,
           })
         : empty(
-            "Nothing has been done",
-            "What operators do to jobs, queues, workers and schedules is kept here, whatever way they do it.",
+            "No entries yet",
+            "What operators do to jobs, queues, workers and schedules is recorded here.",
           ),
     ],
   };

@@ -32,8 +32,8 @@ export function page(ctx) {
     const n = states.reduce((sum, state) => sum + one[state], 0);
     const text =
       action === "retry"
-        ? `All that stopped with ${one.error}, dead and retrying, become ready now.`
-        : "Only dead ones; those that will be tried again stay. This cannot be taken back.";
+        ? `All dead and retrying jobs with the error ${one.error} become ready now.`
+        : "Only dead jobs are deleted; retrying jobs stay. This cannot be undone.";
     const { yes, ing } = verb(action);
     if (
       !(await confirm({
@@ -125,7 +125,7 @@ export function page(ctx) {
           one.dead > 0 && h("a", { class: "btn", href: jobsOf("dead", one) }, "Show dead"),
         ),
         h("p", { class: "fail-text" }, h("b", null, `${one.error}: `), one.text),
-        one.where && h("p", { class: "trace" }, h("code", null, one.where)),
+        one.where && h("p", { class: "trace" }, h("code", null, one.where.trim().split("\n")[0])),
         one.samples?.length > 0 &&
           h(
             "ul",
@@ -174,14 +174,14 @@ export function page(ctx) {
         return [
           head("Errors"),
           empty(
-            "Nothing has failed",
-            "Jobs that failed, and will be tried again or were given up, are gathered here by what stopped them.",
+            "No failed jobs",
+            "Jobs that are retrying or dead are grouped here by their error.",
           ),
         ];
       const sum = (key) => classes.reduce((n, one) => n + one[key], 0);
       return [
         head("Errors", {
-          sub: `${plural(classes.length, "error")} behind ${num(sum("retrying"))} retrying and ${num(sum("dead"))} dead jobs`,
+          sub: `${plural(classes.length, "error")} in ${num(sum("retrying"))} retrying and ${num(sum("dead"))} dead jobs`,
         }),
         h(
           "div",
@@ -209,7 +209,7 @@ export function page(ctx) {
         h(
           "p",
           { class: "hint" },
-          `Gathered by name, and by text with numbers, ids and quoted parts left out. ${seen.looked_at < seen.of ? `${num(seen.looked_at)} of ${num(seen.of)} failed jobs were looked at.` : `All ${num(seen.of)} failed jobs were looked at.`}`,
+          `Grouped by name, and by text without numbers, ids and quoted parts. ${seen.looked_at < seen.of ? `${num(seen.looked_at)} of ${num(seen.of)} failed jobs were examined.` : `All ${num(seen.of)} failed jobs were examined.`}`,
         ),
       ];
     },

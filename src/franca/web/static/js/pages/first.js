@@ -1,6 +1,6 @@
 // What an empty server shows: how to push a first job, in the words of each protocol that listens.
 import { h } from "../dom.js";
-import { firstLine, named, overHttp } from "../listeners.js";
+import { firstLine, named, overHttp, point } from "../listeners.js";
 import { command, head, proto } from "../ui.js";
 import { protocolName } from "../words.js";
 
@@ -30,9 +30,24 @@ function way(listener) {
   );
 }
 
+/** Where workers connect to. */
+export const forWorkers = (health) =>
+  h(
+    "ol",
+    { class: "ways" },
+    ways(health?.listeners || []).map((listener) =>
+      h(
+        "li",
+        null,
+        h("h2", null, proto(listener.protocol), protocolName(listener.protocol)),
+        command(point(listener)),
+      ),
+    ),
+  );
+
 export const first = (health) => [
   head("No jobs yet", {
-    sub: "The server listens. Push a first job with whatever you already use; it shows here at once.",
+    sub: "The server is running. Submit a first job in any of these ways, and it appears here.",
   }),
   h(
     "ol",

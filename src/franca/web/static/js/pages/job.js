@@ -10,9 +10,9 @@ import { button, code, command, confirm, copy, head, proto, section, toast, when
 import { ACTIONS, consequence, may, protocolName, verb } from "../words.js";
 
 const BACKOFF = {
-  fixed: "the same each time",
-  power: "longer with each failure",
-  doubling: "twice as long each time",
+  fixed: "constant",
+  power: "grows with each failure",
+  doubling: "doubles with each failure",
 };
 const fact = (name, ...value) => [h("dt", null, name), h("dd", null, ...value)];
 const mono = (text) => h("span", { class: "mono" }, text);
@@ -23,34 +23,27 @@ function content(body, title) {
   const shown = body.text ?? body.base64 ?? "";
   const notes = [
     bytes(body.bytes),
-    body.text === undefined || body.text === null ? "in base64" : "as they were sent",
-    body.cut && "cut here",
+    body.text === undefined || body.text === null ? "in base64" : "as sent",
+    body.cut && "truncated",
   ].filter(Boolean);
   return section(title, { note: notes.join(", ") }, code(shown, { media: body.media }));
 }
 
 function policy(job) {
-  if (!job.policy) return h("p", { class: "hint" }, "Of a job that has ended it is not kept.");
   const { max_failures: failures, max_losses: losses, lease_ms: lease, backoff } = job.policy;
   return h(
     "dl",
     { class: "facts" },
-    fact("Retries", failures < 0 ? "without limit" : num(failures)),
-    backoff && failures !== 0 && fact("Waits", BACKOFF[backoff] || String(backoff)),
-    fact("Lease", lease ? span(lease) : "the server's own"),
+    fact("Retries", failures < 0 ? "unlimited" : num(failures)),
+    backoff && failures !== 0 && fact("Retry delay", BACKOFF[backoff] || String(backoff)),
+    fact("Lease", lease ? span(lease) : "server default"),
     fact(
       "Losses",
-      losses < 0
-        ? `${num(job.losses)} so far, the server's limit`
-        : `${num(job.losses)} of ${num(losses)}`,
+      `${num(job.losses)}, limit: ${losses < 0 ? "server default" : num(losses)}`,
     ),
     fact(
-      "Given up",
-      job.policy.bury
-        ? job.policy.keep_dead
-          ? "kept until it is taken out"
-          : "kept among the dead"
-        : "gone",
+      "When dead",
+      job.policy.bury ? (job.policy.keep_dead ? "kept until removed" : "kept") : "not kept",
     ),
   );
 }
@@ -68,7 +61,7 @@ export function page(ctx) {
       lasting &&
       !(await confirm({
         title: `${words.yes} job ${job.id}?`,
-        text: single(consequence(action, job.state)),
+        text: consequence(action, job.state, true),
         yes: words.yes,
       }))
     )
@@ -79,7 +72,9 @@ export function page(ctx) {
         ? { label: "Retry", act: () => api.act("retry", { ids: [job.id] }).then(ctx.refresh) }
         : {};
     toast(
-      done.changed ? `Job ${job.id} was ${words.ed}.` : `Job ${job.id} is in another state by now.`,
+      done.changed
+        ? `Job ${job.id} was ${words.ed}.`
+        : `Job ${job.id} has changed its state: nothing was done.`,
       back,
     );
     ctx.refresh();
@@ -134,7 +129,7 @@ export function page(ctx) {
         "Run by",
         job.by
           ? [proto(job.by), " ", h("span", { "aria-hidden": "true" }, protocolName(job.by))]
-          : h("span", { class: "dim" }, "nobody yet"),
+          : h("span", { class: "dim" }, "not run yet"),
       ),
       fact(
         "Created",
@@ -148,7 +143,7 @@ export function page(ctx) {
       ),
       job.key && fact("Key", mono(job.key)),
       fact("Priority", num(job.priority)),
-      fact("Kept", job.durable ? "on disk" : "in memory only"),
+      fact("Stored", job.durable ? "on disk" : "in memory only"),
     );
   }
 
@@ -207,7 +202,7 @@ export function page(ctx) {
                     },
                     (job.error || "this error").split(": ")[0],
                   ),
-                  h("span", { class: "dim" }, ": all jobs that it stopped."),
+                  h("span", { class: "dim" }, ": all jobs with this error"),
                 ),
               ),
             section(
@@ -232,11 +227,3 @@ export function page(ctx) {
     },
   };
 }
-
-/** The same about one job. */
-const single = (text) =>
-  text
-    .replace("They are", "It is")
-    .replace("They do not", "It does not")
-    .replace("leave their queue", "leaves its queue")
-    .replace("runs them", "runs it");

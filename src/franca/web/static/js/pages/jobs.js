@@ -14,6 +14,15 @@ import { ACTIONS, STATES, consequence, may, verb } from "../words.js";
 
 const PAGE = 50;
 const MANY = 100;
+const EMPTY = {
+  scheduled: "Jobs that are to run later are listed here.",
+  retrying: "Jobs that failed or were lost wait here for their next attempt.",
+  ready: "Submit one:",
+  running: "Jobs are listed here while a worker runs them.",
+  done: "Jobs that succeeded are listed here while the history keeps them.",
+  dead: "Jobs that used up their retries are kept here, to be retried or deleted.",
+  cancelled: "Jobs that were cancelled are listed here while the history keeps them.",
+};
 const title = (text) => text[0].toUpperCase() + text.slice(1);
 
 export function page(ctx) {
@@ -76,7 +85,7 @@ export function page(ctx) {
     clear();
     if (done.operation) watch(done.operation, ing).then(ctx.refresh);
     else {
-      const words = `${plural(done.changed, "job")} ${ed}.${done.skipped ? ` ${num(done.skipped)} were in another state by now.` : ""}`;
+      const words = `${plural(done.changed, "job")} ${ed}.${done.skipped ? ` ${num(done.skipped)} skipped: their state had changed.` : ""}`;
       const back = action === "kill" && which.ids;
       toast(
         words,
@@ -179,14 +188,12 @@ export function page(ctx) {
     if (!query())
       return empty(
         `No ${state()} jobs`,
-        state() === "dead"
-          ? "Jobs that used up their retries are kept here until you retry or delete them."
-          : "",
+        EMPTY[state()],
         state() === "ready" && command(pushCommand),
       );
     const text = data.next
-      ? `Nothing in the newest ${num(data.scanned)} of ${num(data.of)}.`
-      : "Take a term away, or look at another state.";
+      ? `No match in the newest ${num(data.scanned)} of ${num(data.of)} jobs.`
+      : "Remove a term from the filter, or try another state.";
     return empty(
       "Nothing matches",
       text,
@@ -226,14 +233,14 @@ export function page(ctx) {
       { class: "pager", "aria-label": "Newer and older" },
       data.prev && button("Newer", "newer", { ico: "left" }),
       data.next && button(further ? "Search further back" : "Older", "older"),
-      h("span", null, !data.prev && !data.next ? "That is all." : ""),
+      h("span", null, !data.prev && !data.next ? "End of list" : ""),
     );
   }
 
   return {
     title: () => `${title(state())} jobs`,
     owners: { filter: filter.el },
-    holds: () => (chosen.any ? "Held while you select" : elsewhere() ? "Held on this page" : null),
+    holds: () => (chosen.any ? "Paused while you select" : elsewhere() ? "Paused on this page" : null),
     async held() {
       const now = await api.counts();
       if (counts) fresh = Math.max(0, now[state()] - data.of);

@@ -1,5 +1,5 @@
 // How is it going, and what needs me? Read from top to bottom: figures, trouble, shapes, queues.
-import { api, now } from "../api.js";
+import { api } from "../api.js";
 import { PROTOCOLS, protocolName } from "../words.js";
 import { Crosshair, Plot } from "../chart.js";
 import { spark, stack } from "../spark.js";
@@ -7,7 +7,7 @@ import { h, island } from "../dom.js";
 import { num, percent, plural, rate, roughly, short, span } from "../format.js";
 import { spanMs } from "../query.js";
 import { notice } from "../notices.js";
-import { button, confirm, head, proto, section, segment, table, toast, undoable } from "../ui.js";
+import { askWorker, button, head, proto, section, segment, table, undoable } from "../ui.js";
 
 /** 631k, 44k, 2.1k: as much as a small square has room for. */
 const few = (n) =>
@@ -30,14 +30,14 @@ export function page(ctx) {
       ],
     }),
     ready: new Plot({
-      label: "Jobs that are ready and wait for a worker",
+      label: "Jobs that are ready",
       height: 120,
       crosshair: hair,
       format: short,
       series: [{ key: "ready", label: "ready", kind: "area", cls: "c-ready" }],
     }),
     wait: new Plot({
-      label: "How long 95 of 100 jobs waited at most before they started",
+      label: "How long jobs waited before they started, 95th percentile",
       height: 120,
       crosshair: hair,
       spans: true,
@@ -80,7 +80,7 @@ export function page(ctx) {
         "Ready",
         num(counts.ready),
         grew === null
-          ? "jobs a worker could take"
+          ? "waiting for a worker"
           : `${grew >= 0 ? "+" : "−"}${short(Math.abs(grew))} in ${known(data.series)}`,
         grew > 10_000 ? "is-bad" : "",
         "#/jobs?state=ready",
@@ -93,7 +93,7 @@ export function page(ctx) {
             data.oldest_ms > 60_000 ? "is-bad" : "",
             `#/queues/${encodeURIComponent(data.oldest_queue)}`,
           )
-        : figure("Oldest ready", "–", "no job waits for a worker"),
+        : figure("Oldest ready", "–", "no job is waiting"),
       figure(
         "Running",
         num(counts.running),
@@ -149,7 +149,7 @@ export function page(ctx) {
       h(
         "caption",
         { class: "vh" },
-        "Jobs of the last hour by the protocol they came over and the protocol of the worker",
+        "Jobs done in the last hour, by the protocol they were submitted over and that of their worker",
       ),
       h(
         "thead",
@@ -186,7 +186,7 @@ export function page(ctx) {
     const rows = [...data.queues].sort((a, b) => trouble(b) - trouble(a));
     const most = Math.max(1, ...rows.map((q) => q.ready));
     return table({
-      label: "Queues, those in trouble first",
+      label: "Queues, problems first",
       key: (q) => q.queue,
       rows,
       columns: [
@@ -270,7 +270,7 @@ export function page(ctx) {
       if (empty) return first(health);
       return [
         head("Overview", {
-          sub: `${plural(data.workers.all, "worker")}, ${plural(data.queues.length, "queue")}, ${plural(new Set(data.crossings.filter((c) => c.count).map((c) => c.via)).size, "way to submit", "ways to submit")} used in the last hour`,
+          sub: `${plural(data.workers.all, "worker")}, ${plural(data.queues.length, "queue")}, jobs over ${plural(new Set(data.crossings.filter((c) => c.count).map((c) => c.via)).size, "protocol")} in the last hour`,
           tools: [segment("range", RANGES, range()), button("Submit a job", "submit")],
         }),
         figures(),
@@ -280,7 +280,7 @@ export function page(ctx) {
             cls: "attention",
             note: data.notices.length
               ? ""
-              : "Nothing does. Queues that fall behind, new errors, workers that take no jobs, schedules that fail, and what is paused would stand here.",
+              : "Nothing. Queues that fall behind or are paused, new errors, workers that take no jobs and schedules that fail are listed here.",
           },
           data.notices.length && h("ul", { class: "notices" }, data.notices.map(notice)),
         ),
@@ -301,7 +301,7 @@ export function page(ctx) {
                   h("i", { class: "c-push line" }),
                   "submitted ",
                   h("i", { class: "c-dead" }),
-                  "failed, below, on its own scale",
+                  "failed (below, on its own scale)",
                 ),
               },
               island("flow"),
@@ -318,12 +318,12 @@ export function page(ctx) {
             { class: "split-side" },
             section(
               "Crossings",
-              { note: "last hour" },
+              { note: "jobs done in the last hour" },
               crossings(),
               h(
                 "p",
                 { class: "hint" },
-                "Who submitted, whose worker ran it. The diagonal stayed in its own protocol.",
+                "Row: the protocol a job was submitted over. Column: the protocol of the worker that ran it.",
               ),
             ),
           ),
@@ -331,7 +331,7 @@ export function page(ctx) {
         section(
           "Queues",
           {
-            note: "those in trouble first",
+            note: "problems first",
             tools: h("a", { class: "more", href: "#/queues" }, "All queues"),
           },
           queues(),
@@ -347,24 +347,11 @@ export function page(ctx) {
       resume: (el) =>
         undoable(ctx, {
           action: () => api.actQueue(el.dataset.queue, "resume"),
-          words: `${el.dataset.queue} goes on.`,
+          words: `${el.dataset.queue} was resumed.`,
           back: () => api.actQueue(el.dataset.queue, "pause"),
           label: "Pause again",
         }),
-      async stopWorker(el) {
-        if (
-          !(await confirm({
-            title: `Ask ${el.dataset.name} to stop?`,
-            text: "It is asked to finish what it runs and to leave. Whatever starts it again is yours.",
-            yes: "Ask to stop",
-            danger: false,
-          }))
-        )
-          return;
-        await api.actWorkers("stop", [el.dataset.name]);
-        toast(`${el.dataset.name} was asked to stop.`);
-        ctx.refresh();
-      },
+      stopWorker: (el) => askWorker(ctx, "stop", el.dataset.name),
     },
   };
 }

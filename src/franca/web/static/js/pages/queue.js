@@ -3,16 +3,16 @@ import { api, now } from "../api.js";
 import { Crosshair, Plot } from "../chart.js";
 import { stack } from "../spark.js";
 import { h, island } from "../dom.js";
-import { clock, num, percent, plural, rate, short, span } from "../format.js";
+import { near, num, percent, plural, rate, short, span } from "../format.js";
 import { button, confirm, head, section, segment, table, toast, undoable } from "../ui.js";
 
 /** Whether it keeps up, as far as its rates tell. */
 function pace({ ready, in: into, out }) {
   const grows = into - out;
-  if (!ready) return "none waits";
+  if (!ready) return "no job is waiting";
   if (grows > 0.05 * into && grows * 60 > 1) return `grows by ${rate(grows)}`;
   if (grows < -0.05 * out && -grows * 60 > 1) return `empty in ${span((ready / -grows) * 1000)}`;
-  return out ? "neither grows nor shrinks" : "none is taken";
+  return out ? "steady" : "none taken";
 }
 
 export function page(ctx) {
@@ -73,7 +73,7 @@ export function page(ctx) {
               h(
                 "span",
                 { class: "tag amber" },
-                q.paused_until ? `paused until ${clock(q.paused_until)}` : "paused",
+                q.paused_until ? `paused until ${near(q.paused_until, now())}` : "paused",
               ),
           ),
           {
@@ -96,10 +96,10 @@ export function page(ctx) {
           "div",
           { class: "figures" },
           figure("Ready", num(q.ready), pace(q), grows > 0.5 && q.ready > 500),
-          figure("Oldest", span(q.oldest_ms), "wait of its next job", q.oldest_ms > 60_000),
+          figure("Oldest", span(q.oldest_ms), "wait of the next job", q.oldest_ms > 60_000),
           figure("In", rate(q.in), `${num(q.scheduled)} scheduled`),
           figure("Out", rate(q.out), "runs that ended"),
-          figure("Running", num(q.running), `p95 of a run ${span(q.ran_p95_ms)}`),
+          figure("Running", num(q.running), `p95 run time ${span(q.ran_p95_ms)}`),
           figure(
             "Failing",
             percent(q.failed, q.out + q.failed),
@@ -119,9 +119,9 @@ export function page(ctx) {
           { class: "cols-2" },
           section(
             "Types",
-            { note: "of jobs that ended lately" },
+            { note: "newest jobs that ended in this range" },
             !q.types.length
-              ? h("p", { class: "hint" }, "No job of this queue has ended lately.")
+              ? h("p", { class: "hint" }, "No job of this queue ended in this range.")
               : table({
                   label: "Types in this queue",
                   rows: q.types,
@@ -155,7 +155,12 @@ export function page(ctx) {
                           percent(t.share, 1),
                         ),
                     },
-                    { head: "Failing", cls: "n", cell: (t) => percent(t.failed, 1) },
+                    {
+                      head: "Failed",
+                      cls: "n",
+                      title: "Share of the runs of these jobs; jobs that are still retrying are not among them",
+                      cell: (t) => percent(t.failed, 1),
+                    },
                     { head: "p50", cls: "n", cell: (t) => span(t.p50_ms) },
                     { head: "p95", cls: "n", cell: (t) => span(t.p95_ms) },
                   ],
@@ -180,7 +185,7 @@ export function page(ctx) {
                     ),
                   ),
                 )
-              : h("p", { class: "hint" }, "No worker asks for jobs of this queue."),
+              : h("p", { class: "hint" }, "No worker serves this queue."),
           ),
         ),
       ];
@@ -199,8 +204,8 @@ export function page(ctx) {
         return undoable(ctx, {
           action: () => api.actQueue(name(), to),
           words: q.paused
-            ? `${name()} goes on.`
-            : `${name()} is paused: its jobs stay, its workers wait.`,
+            ? `${name()} was resumed.`
+            : `${name()} is paused: no worker gets its jobs.`,
           back: () => api.actQueue(name(), back),
         });
       },
@@ -208,13 +213,13 @@ export function page(ctx) {
         if (
           await confirm({
             title: `Remove all ${num(q.ready)} ready jobs of ${q.queue}?`,
-            text: "Scheduled, retrying, running and dead jobs stay. This cannot be taken back.",
+            text: "Scheduled, retrying, running and dead jobs stay. This cannot be undone.",
             yes: `Remove ${num(q.ready)}`,
             word: q.queue,
           })
         ) {
           await api.actQueue(name(), "purge");
-          toast(`${name()} has no ready jobs any more.`);
+          toast(`The ready jobs of ${name()} were removed.`);
           ctx.refresh();
         }
       },

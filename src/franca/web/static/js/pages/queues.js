@@ -1,8 +1,8 @@
 // All queues: how deep, how late, how fast, and the switch that stops one.
-import { api } from "../api.js";
+import { api, now } from "../api.js";
 import { spark } from "../spark.js";
 import { h } from "../dom.js";
-import { clock, num, percent, plural, rate, span } from "../format.js";
+import { near, num, percent, plural, rate, span } from "../format.js";
 import { cursor } from "../keys.js";
 import { withTerm } from "../query.js";
 import { button, command, empty, head, table, undoable } from "../ui.js";
@@ -31,7 +31,7 @@ export function page(ctx) {
   const turn = (name, pause) =>
     undoable(ctx, {
       action: () => api.actQueue(name, pause ? "pause" : "resume"),
-      words: pause ? `${name} is paused: its jobs stay, its workers wait.` : `${name} goes on.`,
+      words: pause ? `${name} is paused: no worker gets its jobs.` : `${name} was resumed.`,
       back: () => api.actQueue(name, pause ? "resume" : "pause"),
     });
   return {
@@ -41,11 +41,14 @@ export function page(ctx) {
     },
     view() {
       if (!queues.length)
-        return empty(
-          "No queues yet",
-          "A queue is there as soon as somebody submits a job to it or a worker asks it for one.",
-          command("franca push default hello world"),
-        );
+        return [
+          head("Queues"),
+          empty(
+            "No queues yet",
+            "A queue appears when a job is submitted to it or a worker asks it for one.",
+            command("franca push default hello world"),
+          ),
+        ];
       const sum = (key) => queues.reduce((n, q) => n + q[key], 0);
       return [
         head("Queues", {
@@ -68,7 +71,7 @@ export function page(ctx) {
                   h(
                     "span",
                     { class: "tag amber" },
-                    q.paused_until ? `paused until ${clock(q.paused_until)}` : "paused",
+                    q.paused_until ? `paused until ${near(q.paused_until, now())}` : "paused",
                   ),
                 q.paused && button("Resume", "turn", { kind: "mini", "data-queue": q.queue }),
               ],
@@ -77,7 +80,7 @@ export function page(ctx) {
               head: "Ready",
               sort: "ready",
               cls: "n",
-              title: "Jobs a worker could take now",
+              title: "Jobs that wait for a worker",
               cell: (q) => h("a", { href: jobsOf("ready", q) }, num(q.ready)),
             },
             {

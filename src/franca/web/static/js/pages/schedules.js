@@ -2,7 +2,7 @@
 import { api, now } from "../api.js";
 import { scheduleCommand } from "../cli.js";
 import { h, s } from "../dom.js";
-import { absolute, clock, cronWords, day, num, plural, span } from "../format.js";
+import { absolute, ahead, clock, cronWords, day, num, plural, span } from "../format.js";
 import { cursor } from "../keys.js";
 import { withTerm } from "../query.js";
 import {
@@ -104,7 +104,7 @@ export function page(ctx) {
   const turn = (id, pause) =>
     undoable(ctx, {
       action: () => api.actSchedule(id, pause ? "pause" : "resume"),
-      words: pause ? `${id} is paused: it makes no jobs until it is resumed.` : `${id} goes on.`,
+      words: pause ? `${id} is paused: it submits no jobs until it is resumed.` : `${id} was resumed.`,
       back: () => api.actSchedule(id, pause ? "resume" : "pause"),
     });
   async function run(id) {
@@ -119,13 +119,13 @@ export function page(ctx) {
     if (
       !(await confirm({
         title: `Delete the schedule ${id}?`,
-        text: "It makes no more jobs; those that it made stay. This cannot be taken back.",
+        text: "It submits no more jobs; those already submitted stay. This cannot be undone.",
         yes: "Delete",
       }))
     )
       return;
     await api.deleteSchedule(id);
-    toast(`${id} is deleted.`);
+    toast(`${id} was deleted.`);
     ctx.refresh();
   }
   function last(one) {
@@ -192,15 +192,15 @@ export function page(ctx) {
         head: "Runs left",
         cls: "n wide-only",
         cell: (one) =>
-          one.runs_left >= 0 ? num(one.runs_left) : h("span", { class: "dim" }, "no end"),
+          one.runs_left >= 0 ? num(one.runs_left) : h("span", { class: "dim" }, "unlimited"),
       },
       { head: "Next", cls: "n", cell: next },
       { head: "Next 24 hours", cls: "wide-only", cell: (one) => strip(one, now()) },
       { head: "Last", cls: "mid", cell: last },
       {
-        head: "Made by",
+        head: "Source",
         cls: "wide-only",
-        title: "Over what it was made",
+        title: "What it was created over",
         cell: (one) => (one.source ? proto(one.source) : ""),
       },
       {
@@ -232,7 +232,7 @@ export function page(ctx) {
           head("Schedules", { tools }),
           empty(
             "No schedules",
-            "A schedule submits a job every so often, or by cron, from inside the server.",
+            "A schedule submits a job at a fixed interval or by a cron rule.",
             command(scheduleCommand),
           ),
         ];
@@ -240,7 +240,7 @@ export function page(ctx) {
       const soonest = running.find((one) => one.next_at);
       return [
         head("Schedules", {
-          sub: `${plural(running.length, "schedule")}${running.length < schedules.length ? `, ${schedules.length - running.length} paused` : ""}${soonest ? `, next ${soonest.id} in ${span(soonest.next_at - now())}` : ""}`,
+          sub: `${plural(schedules.length, "schedule")}${running.length < schedules.length ? `, ${num(schedules.length - running.length)} paused` : ""}${soonest ? `; next: ${soonest.id} ${ahead(soonest.next_at, now())}` : ""}`,
           tools,
         }),
         table({
@@ -253,7 +253,7 @@ export function page(ctx) {
         h(
           "p",
           { class: "hint" },
-          "A cron rule follows its own zone; the times here are in the one you chose.",
+          "Cron rules run in their own time zone. Times on this page are in the zone chosen in the settings.",
         ),
       ];
     },

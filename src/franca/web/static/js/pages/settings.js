@@ -2,7 +2,7 @@
 import { api } from "../api.js";
 import { Plot } from "../chart.js";
 import { h, island } from "../dom.js";
-import { absolute, bytes, num, percent, span } from "../format.js";
+import { absolute, bytes, num, percent, plural, span } from "../format.js";
 import { help } from "../help.js";
 import { named, point } from "../listeners.js";
 import { keep, settings } from "../settings.js";
@@ -17,6 +17,7 @@ const ms = (v) =>
       ? "–"
       : `${Number(v).toFixed(1).replace(/\.0$/, "")} ms`;
 const fact = (name, ...value) => [h("dt", null, name), h("dd", null, ...value)];
+const KINDS = { "sqlite:": "SQLite", "memory:": "memory only" };
 const mono = (text) => h("span", { class: "mono" }, text);
 
 function browser() {
@@ -77,7 +78,7 @@ function browser() {
 function listener(one) {
   const known = one.connections !== undefined && one.connections !== null;
   const links = [
-    known && `${num(one.connections)} ${one.connections === 1 ? "link" : "links"}`,
+    known && plural(one.connections, "connection"),
     one.tls && "TLS",
   ];
   return h(
@@ -138,15 +139,15 @@ function store({ store: one, disk, series }, history) {
     h(
       "dl",
       { class: "facts" },
-      one.kind && fact("Kind", one.kind),
+      one.kind && fact("Kind", KINDS[one.kind] || one.kind),
       (one.path || disk.data) && fact("Data", mono(one.path || disk.data)),
-      one.sync && fact("Promise", one.sync),
+      one.sync && fact("Durability", one.sync),
       one.bytes > 0 && fact("Size", bytes(one.bytes)),
       fact("Commit", commits.filter(Boolean).join(", ")),
       one.commits > 0 && fact("Commits", num(one.commits)),
       kept(history),
       room && fact("Disk", room),
-      disk.refusing_new && fact("Full", h("span", { class: "bad" }, "no new jobs are taken")),
+      disk.refusing_new && fact("Full", h("span", { class: "bad" }, "new jobs are refused")),
     ),
   );
 }
@@ -173,7 +174,7 @@ function limits(list) {
     );
   return section(
     "Limits",
-    { note: "of the server, by the names that they have in [limits] of its configuration" },
+    { note: "by their names in the [limits] section of the configuration" },
     h("dl", { class: "limits" }, list.map(row)),
   );
 }
@@ -191,7 +192,7 @@ function process({ process: one }) {
       one.pid > 0 && fact("Pid", one.pid),
       memory > 0 && fact("Memory", bytes(memory)),
       typeof one.cpu === "number" && fact("CPU", `${percent(one.cpu, 1)} of a core`),
-      typeof one.connections === "number" && fact("Links", num(one.connections)),
+      typeof one.connections === "number" && fact("Connections", num(one.connections)),
       typeof lag === "number" && fact("Loop lag", `p99 ${ms(lag)}`),
       fact("Health", path("livez"), " ", path("readyz")),
       fact("Metrics", path("metrics")),
@@ -235,7 +236,7 @@ export function page(ctx) {
       browser(),
       section(
         "Listeners",
-        { note: "what a client needs to know" },
+        { note: "addresses for clients" },
         h("ul", null, one.listeners.map(named).map(listener)),
       ),
       h(
@@ -245,7 +246,7 @@ export function page(ctx) {
         h(
           "div",
           null,
-          section("Commit", { note: "p99: what an acknowledgement waits for" }, island("commit")),
+          section("Commit", { note: "p99; an acknowledgement waits for it" }, island("commit")),
           section("Event loop", { note: "lag" }, island("lag")),
         ),
         process(one),

@@ -55,7 +55,7 @@ export function page(ctx) {
       head: "Share",
       sort: "share",
       cls: "n mid",
-      title: "Of all jobs done in this time",
+      title: "Share of all jobs that ended in this range",
       cell: (one) =>
         h(
           "span",
@@ -85,7 +85,7 @@ export function page(ctx) {
       head: "Wait p95",
       sort: "wait_p95_ms",
       cls: "n mid",
-      title: "95 of 100 jobs waited at most so long before they started",
+      title: "95 % of jobs waited no longer before they started",
       cell: (one) => span(one.wait_p95_ms),
     },
     {
@@ -98,7 +98,7 @@ export function page(ctx) {
       head: "p95",
       sort: "ran_p95_ms",
       cls: "n",
-      title: "95 of 100 runs took at most so long",
+      title: "95 % of runs took no longer",
       cell: (one) => span(one.ran_p95_ms),
     },
     { head: "p99", sort: "ran_p99_ms", cls: "n wide-only", cell: (one) => span(one.ran_p99_ms) },
@@ -125,15 +125,15 @@ export function page(ctx) {
         return [
           head("Types", { tools }),
           empty(
-            "No job has ended in this time",
-            "A type is what a job is to its worker: the name of a function or a class.",
+            "No job ended in this range",
+            "A job's type tells its worker what to run: the name of a function or a class.",
             command("franca push default hello world"),
           ),
         ];
       const sum = (key) => types.reduce((n, one) => n + one[key], 0);
       return [
         head("Types", {
-          sub: `${plural(types.length, "type")}, ${num(sum("done"))} jobs done and ${num(sum("failed"))} runs failed`,
+          sub: `${plural(types.length, "type")}, ${num(sum("done"))} jobs done, ${plural(sum("failed"), "run")} failed`,
           tools,
         }),
         table({

@@ -5,7 +5,8 @@ import { h } from "../dom.js";
 import { bytes, num, plural, span } from "../format.js";
 import { cursor } from "../keys.js";
 import { withTerm } from "../query.js";
-import { button, command, confirm, empty, head, proto, state, table, toast, when } from "../ui.js";
+import { askWorker, button, empty, head, proto, state, table, when } from "../ui.js";
+import { ASKABLE } from "../words.js";
 
 const LOOK = {
   busy: ["running", "busy"],
@@ -16,12 +17,16 @@ const LOOK = {
 };
 const RANK = { stalled: 0, stopping: 1, quiet: 2, busy: 3, idle: 4 };
 const SHOWN = 2000;
+/** Where it is: an address of a connection has a port behind it. */
+const machine = (host) => host.replace(/^(\[.*\]|[^:]*):\d+$/, "$1");
 const runningOn = (name) =>
   `#/jobs?${new URLSearchParams({ state: "running", q: withTerm("", "worker", name) })}`;
 
 export function page(ctx) {
   let workers = [];
   let total = 0;
+  let forWorkers = null;
+  let health = null;
   const query = () => ctx.search.get("q") || "";
   const fits = (one) =>
     `${one.name} ${one.host} ${one.protocol} ${one.queues.join(" ")} ${one.labels.join(" ")}`.includes(
@@ -73,7 +78,8 @@ export function page(ctx) {
           .map((queue, i) => [
             i ? ", " : "",
             h("a", { href: `#/queues/${encodeURIComponent(queue)}` }, queue),
-          ]),
+          ])
+          .concat(one.queues.length > 3 ? [` and ${one.queues.length - 3} more`] : []),
     },
     {
       head: "Host",
@@ -82,9 +88,9 @@ export function page(ctx) {
     },
     { head: "Labels", cls: "wide-only dim", cell: (one) => one.labels.join(" ") },
     {
-      head: "Links",
+      head: "Conns",
       cls: "n wide-only",
-      title: "Its connections",
+      title: "Connections",
       cell: (one) => num(one.connections),
     },
     {
@@ -103,57 +109,46 @@ export function page(ctx) {
       cls: "acts",
       cell: (one) =>
         ctx.may() &&
+        ASKABLE.has(one.protocol) &&
         h(
           "div",
           { class: "acts-in" },
           button("Quiet", "quiet", { title: "Ask it to take no more jobs", "data-name": one.name }),
           button("Stop", "stop", {
-            title: "Ask it to finish what it runs, and leave",
+            title: "Ask it to finish its jobs and stop",
             "data-name": one.name,
           }),
         ),
     },
   ];
-  async function tell(action, name, words) {
-    const done = await api.actWorkers(action, [name]);
-    toast(done?.missing?.length ? `${name} is not there any more.` : words);
-    ctx.refresh();
-  }
-  const quiet = (name) => tell("quiet", name, `${name} was asked to take no more jobs.`);
-  async function stop(name) {
-    const said = {
-      title: `Ask ${name} to stop?`,
-      text: "It is asked to finish what it runs and to leave. Whatever starts it again is yours.",
-      yes: "Ask to stop",
-      danger: false,
-    };
-    if (await confirm(said)) await tell("stop", name, `${name} was asked to stop.`);
-  }
   return {
     title: () => "Workers",
     async load() {
       ({ workers, total } = await api.workers());
       for (const one of workers) one.running.sort((a, b) => a.started_at - b.started_at);
+      if (!workers.length) {
+        ({ forWorkers } = await import("./first.js"));
+        health ||= await api.health();
+      }
     },
     view() {
       if (!workers.length)
         return [
           head("Workers"),
           empty(
-            "No workers are here",
-            "Jobs are kept until one comes. Any of these would do:",
-            command("python examples/worker.py"),
-            command("gearman -w -f hello -- cat"),
+            "No workers",
+            "Jobs wait until a worker of any of these protocols connects.",
+            forWorkers(health),
           ),
         ];
       const list = shown();
       const running = list.reduce((n, one) => n + one.running.length, 0);
-      const hosts = new Set(list.map((one) => one.host)).size;
+      const hosts = new Set(list.map((one) => machine(one.host))).size;
       return [
         head("Workers", {
           sub: `${plural(list.length, "worker")} on ${plural(hosts, "host")}, ${plural(running, "job")} running`,
           tools: query() && [
-            h("span", { class: "dim" }, `only “${query()}”`),
+            h("span", { class: "dim" }, `filtered by “${query()}”`),
             h("a", { class: "btn", href: "#/workers" }, "Show all"),
           ],
         }),
@@ -173,7 +168,10 @@ export function page(ctx) {
           h("p", { class: "hint" }, `The first ${num(SHOWN)} of ${num(total)} are shown.`),
       ];
     },
-    actions: { quiet: (el) => quiet(el.dataset.name), stop: (el) => stop(el.dataset.name) },
+    actions: {
+      quiet: (el) => askWorker(ctx, "quiet", el.dataset.name),
+      stop: (el) => askWorker(ctx, "stop", el.dataset.name),
+    },
     keys: {
       ...at.keys,
       Escape: () => {
