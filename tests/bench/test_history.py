@@ -20,8 +20,8 @@ from franca.web.routes import ROUTES
 
 JS = Path(__file__).parents[2] / "src" / "franca" / "web" / "static" / "js"
 ASKED = re.compile(r'(\w+): \([^)]*\) =>\s*call\("GET", ["`]([^"`?]+)')
-WHEN_EMPTY = {"overview": {"health"}, "jobs": {"health"}}
-"""What a page asks for only on a server that has never had a job."""
+WHEN_EMPTY = {"overview": {"health"}, "jobs": {"health"}, "workers": {"health"}}
+"""What a page asks for only where it has nothing to show yet."""
 PAGES = calls("ended", "ready", "dead", "some queue")
 
 
