@@ -254,3 +254,9 @@ def test_a_damaged_store_ends_nothing_but_questions_about_it(
     assert node.observer.rates.number == 6
     with pytest.raises(ValueError, match="damaged"):
         node.do("counts")
+
+
+def test_the_size_of_the_store_and_the_room_on_its_disk_are_told(node: FakeNode) -> None:
+    told = node.do("health")
+    assert told["store"]["bytes"] == 4_096
+    assert (told["disk"]["total"], told["disk"]["free"]) == (1_000, 500)

@@ -189,6 +189,10 @@ async def health(caller: Caller, node: NodePort, params: Struct) -> shapes.Healt
     past = await node.past()
     store = {name: status.get(name) for name in ("commits", "commit_p50_ms", "commit_p99_ms")}
     store |= {"kind": status.get("store"), "history": past.bytes}
+    measured = node.measured()
+    store["bytes"] = measured.store_bytes
+    disk = {"refusing_new": status.get("refusing_new", False), "data": status.get("data")}
+    disk |= {"total": measured.disk_bytes, "free": measured.disk_free_bytes}
     process = {name: status.get(name) for name in ("pid", "rss_mb", "connections", "unhandled")}
     return shapes.Health(
         version=str(status.get("version", "")),
@@ -196,7 +200,7 @@ async def health(caller: Caller, node: NodePort, params: Struct) -> shapes.Healt
         uptime_ms=1_000 * msgspec.convert(status.get("uptime_s", 0), int),
         role=caller.role,
         store=store,
-        disk={"refusing_new": status.get("refusing_new", False), "data": status.get("data")},
+        disk=disk,
         process=process | {"loop_lag_p99_ms": status.get("loop_lag_p99_ms")},
         listeners=msgspec.convert(listeners, list[dict[str, object]]),
         limits=[{"name": name, "most": getattr(limits, name)} for name in limits.__struct_fields__],
