@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.client import Unexpected
 from bench.command import describe_machine
-from bench.servers import ServerFailed, scratch
+from bench.servers import scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ def guarded(name: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     """The same findings; what breaks off has not shown its limits, which is one more."""
     try:
         yield from findings
-    except (ServerFailed, Unexpected, OSError, RuntimeError, ValueError) as error:
+    except Exception as error:
         yield Finding(name, "failed", 1, 0, more=f"{type(error).__name__}: {error}")
 
 

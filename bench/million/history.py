@@ -236,7 +236,8 @@ def _dashboards(server: Server, stored: Stored) -> Finding:
             heard += min(dashboard.heard for dashboard in opened)
     if not heard:
         raise ServerFailed("no dashboard has heard of any change")
-    more = f"refreshed={refreshed} without={without:.1f} jobs_per_s={runs[0].jobs_per_s:.0f}"
+    each = ",".join(f"{share:.1f}" for share in shares)
+    more = f"each={each} refreshed={refreshed} jobs_per_s={runs[0].jobs_per_s:.0f}"
     return Finding("five-dashboards", "cpu_percent", median(shares), SHARE_MAX, more=more)
 
 

@@ -10,6 +10,7 @@ from bench.against import AGAIN, NEW, OLD, Rounds, compared, verdicts
 from bench.findings import Finding, Setup, play
 from bench.measure import Load, Run
 from bench.servers import Process, ServerFailed
+from franca.control.client import CannotConnect
 
 
 def test_a_figure_is_met_up_to_its_limit_or_from_it_on() -> None:
@@ -19,17 +20,18 @@ def test_a_figure_is_met_up_to_its_limit_or_from_it_on() -> None:
     assert str(Finding("x", "per_s", 10.0, 10, at_least=True, more="n=1")).endswith("ok n=1")
 
 
+@pytest.mark.parametrize("of", [ServerFailed, CannotConnect, AssertionError])
 def test_a_scene_that_breaks_off_is_a_limit_that_was_missed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    of: type[Exception], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(setup: Setup) -> Iterator[Finding]:
         yield Finding("first", "ms", 1, 2)
-        raise ServerFailed("it died")
+        raise of("it died")
 
     arguments = ["--dir", str(tmp_path), "--check"]
 
     assert play("word", None, {"broken": broken}, arguments) == 1
-    assert "first ms=1.0 limit=2 ok\nbroken failed=1.0 limit=0 MISSED ServerFailed: it died" in (
+    assert f"first ms=1.0 limit=2 ok\nbroken failed=1.0 limit=0 MISSED {of.__name__}: it died" in (
         capsys.readouterr().out
     )
 

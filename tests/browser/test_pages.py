@@ -49,6 +49,15 @@ def test_every_page_is_drawn_as_wide_as_the_window_without_a_complaint_or_a_call
     assert browser.elsewhere() == []
 
 
+def test_a_window_knows_nothing_of_the_one_before(browser: Browser, dashboard: str) -> None:
+    known = "[localStorage.length, sessionStorage.length, document.cookie, innerWidth, window.mine]"
+    browser.open(f"{dashboard}#/", width=390)
+    browser.js("localStorage.a = 1; sessionStorage.b = 2; document.cookie = 'c=3'; window.mine = 4")
+    assert browser.js(known) == [1, 1, "c=3", 390, 4]
+    browser.open(f"{dashboard}#/")
+    assert browser.js(known) == [0, 0, "", 1440, None]
+
+
 def test_every_page_is_a_key_away(browser: Browser, dashboard: str) -> None:
     browser.open(f"{dashboard}#/")
     for key, title in TITLES.items():

@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from franca.cli.main import cli
 from tests.cli.conftest import Shell
 from tests.cli.double import Double
 
@@ -18,18 +20,19 @@ KNOWN = {
 }
 
 
-def completed(*words: str) -> list[str]:
-    """What zsh would be told for the last of the words."""
-    env = os.environ | {
+def asked(*words: str) -> dict[str, str]:
+    """How zsh asks for the last of the words."""
+    return {
         "_FRANCA_COMPLETE": "zsh_complete",
         "COMP_WORDS": " ".join(["franca", *words[:-1], f"'{words[-1]}'"]),
         "COMP_CWORD": str(len(words)),
     }
-    code = "import sys; sys.argv[0] = 'franca'; from franca.cli.main import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-    )
-    assert done.stderr == ""
+
+
+def completed(*words: str) -> list[str]:
+    """What zsh would be told."""
+    done = CliRunner().invoke(cli, [], env=asked(*words), prog_name="franca")
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
     return done.stdout.splitlines()[1::3]
 
 
@@ -58,6 +61,15 @@ def test_words_are_completed(
 ) -> None:
     double.answers["known"] = KNOWN
     assert completed(*words) == expected
+
+
+def test_a_shell_is_answered_by_a_process(shell: Shell, double: Double) -> None:
+    double.answers["known"] = KNOWN
+    code = "import sys; sys.argv[0] = 'franca'; from franca.cli.main import main; main()"
+    env = os.environ | asked("queues", "pause", "")
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1::3] == ["mail", "news"]
 
 
 def test_without_a_server_there_are_no_names_and_no_noise(shell: Shell) -> None:

@@ -10,24 +10,44 @@ const FLAGS = [
   "--hide-scrollbars", "--disable-component-update", "--disable-sync",
 ];
 const PATIENCE = { timeout: 25_000 };
-let browser, context, page;
+let browser, context, page, origin, isClocked;
 let elsewhere = [];
 let complaints = [];
+
+// A window that has never been used.
+async function renew(clock = false) {
+  if (context) await context.close();
+  context = await browser.newContext({ reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB" });
+  page = await context.newPage();
+  isClocked = clock;
+  if (clock) await page.clock.install();
+  page.on("request", (request) => { if (new URL(request.url()).origin !== origin) elsewhere.push(request.url()); });
+  page.on("pageerror", (error) => complaints.push(String(error)));
+  page.on("console", (message) => { if (message.type() === "error") complaints.push(`${message.text()} ${message.location().url}`); });
+}
+
+// Whether the window that is there knows nothing any more: that takes a third of what a new one does.
+async function forgotten() {
+  if (!page || isClocked) return false;
+  try {
+    await page.evaluate("Storage.prototype.setItem = () => {}; localStorage.clear(); sessionStorage.clear()");
+    await page.goto("about:blank");
+    await context.clearCookies();
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 const verbs = {
   // A new window; `look` is {width, height, scheme, url}. What it asks of another origin, and what it complains of, is kept.
   async open(look = {}) {
-    if (context) await context.close();
-    const viewport = { width: look.width || 1440, height: look.height || 900 };
-    context = await browser.newContext({ viewport, colorScheme: look.scheme || "light", reducedMotion: "reduce", timezoneId: "UTC", locale: "en-GB" });
-    page = await context.newPage();
-    if (look.clock) await page.clock.install();
+    if (look.clock || !(await forgotten())) await renew(look.clock);
+    await page.setViewportSize({ width: look.width || 1440, height: look.height || 900 });
+    await page.emulateMedia({ colorScheme: look.scheme || "light" });
+    origin = look.url && new URL(look.url).origin;
     elsewhere = [];
     complaints = [];
-    const origin = look.url && new URL(look.url).origin;
-    page.on("request", (request) => { if (new URL(request.url()).origin !== origin) elsewhere.push(request.url()); });
-    page.on("pageerror", (error) => complaints.push(String(error)));
-    page.on("console", (message) => { if (message.type() === "error") complaints.push(`${message.text()} ${message.location().url}`); });
     if (look.url) await verbs.go(look.url);
   },
   async go(url) {
