@@ -4,10 +4,11 @@ import asyncio
 import http.client
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,57 @@ def test_who_sends_a_body_too_slowly_is_told_so(
         )
         assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 408")
         writer.close()
+
+    with_sockets(site, talk)
+
+
+def test_headers_and_chunks_are_taken_apart_little_by_little(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    received = connection.HttpConnection.data_received
+
+    def note(self: connection.HttpConnection, data: bytes) -> None:
+        read.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(connection.HttpConnection, "data_received", note)
+    begun = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = b'{"queue":"q","type":"t","args":["' + b"x" * 300_000 + b'"]}'
+    pieces = [body[at : at + 1_000] for at in range(0, len(body), 1_000)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+    async def talk(connect: Connect) -> None:
+        reader, writer = await connect()
+        many = b"X: 1\r\n" * 3_000
+        writer.write(begun + many + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 201")
+        assert max(read) <= connection.READ_BYTES
+        await reader.readuntil(b"}")
+        writer.write(begun + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 201")
+        assert max(read) > connection.READ_BYTES
+        writer.close()
+        # Of headers that came whole the bound holds too.
+        reader, writer = await connect()
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + b"X: 1\r\n" * 20_000 + b"\r\n")
+        with suppress(ConnectionError):
+            assert b" 400 " in await reader.readuntil(b"\r\n")
+        writer.close()
+
+    with_sockets(site, talk)
+
+
+def test_a_body_of_very_small_chunks_is_none(site: Site) -> None:
+    async def talk(connect: Connect) -> None:
+        for chunks, status in ((200, b"401"), (connection.CHUNKS_FREE + 60, b"400")):
+            reader, writer = await connect()
+            writer.write(
+                b"POST /login HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                + b"1\r\nx\r\n" * chunks + b"0\r\n\r\n"
+            )  # fmt: skip
+            assert status in await reader.readuntil(b"\r\n")
+            writer.close()
 
     with_sockets(site, talk)
 
@@ -254,6 +306,31 @@ def test_over_tls_and_with_a_password_it_may_be_open(tmp_path: Path) -> None:
         peer.request("GET", "/api/v1/queues", headers={"authorization": "Bearer the-password"})
         assert peer.getresponse().status == 200
         peer.close()
+
+
+def test_over_tls_a_large_body_comes_whole(site: Site, tmp_path: Path) -> None:
+    tls = secured(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tls.certificate, tls.key)
+    args = [f"{number:06}" for number in range(100_000)]
+    body = msgspec.json.encode({"queue": "q", "type": "t", "args": args})
+    head = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+    async def run() -> None:
+        with socket.create_server((HOST, 0)) as listening:
+            listens = site.web.listen(listening, context)
+            address = listening.getsockname()[:2]
+            reader, writer = await asyncio.open_connection(*address, ssl=tls.client)
+            writer.write(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            async with asyncio.timeout(PATIENCE_S):
+                assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 201")
+            writer.close()
+            listens.close()
+            await site.web.close()
+
+    site.run(run())
+    [job] = site.node.jobs()
+    assert msgspec.json.decode(job.body) == args
 
 
 def test_a_default_port_that_is_taken_is_left_out(tmp_path: Path) -> None:

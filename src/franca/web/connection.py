@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any, Final
 
+import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
@@ -15,6 +16,13 @@ from franca.web.app import common_headers
 HEADERS_S: Final = 10.0
 """Time for the first line and the headers of a request."""
 HEADER_BYTES_MAX: Final = 32 * 1024
+READ_BYTES: Final = 4 * 1024
+"""What is read at once of headers, and of bodies in chunks: to take them apart is slow."""
+BODY_READ_BYTES: Final = 256 * 1024
+"""And of a body whose length was said."""
+CHUNKS_FREE: Final = 256
+CHUNK_BYTES: Final = 16
+"""Beyond so many chunks a body has one more for each so many bytes."""
 KEEP_ALIVE_S: Final = 30
 """How long a connection without a request is kept."""
 UNTAKEN_S: Final = 10.0
@@ -35,7 +43,6 @@ def configuration(app: Any) -> Config:
         server_header=False,
         date_header=False,
         timeout_keep_alive=KEEP_ALIVE_S,
-        h11_max_incomplete_event_size=HEADER_BYTES_MAX,
     )
     for name in _LOGGERS:
         logging.getLogger(name).disabled = True
@@ -43,8 +50,28 @@ def configuration(app: Any) -> Config:
     return config
 
 
-class HttpConnection(H11Protocol):
-    """A connection. `made` says that its handshake is done, if it has one."""
+class _Parser(h11.Connection):
+    """Takes requests apart; a body in very many chunks is none."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, HEADER_BYTES_MAX)
+        self._chunks = self._body_bytes = 0
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """What came next. `RemoteProtocolError` if it is nothing that may come."""
+        event = super().next_event()
+        if isinstance(event, h11.Data):
+            self._chunks += event.chunk_start
+            self._body_bytes += len(event.data)
+            if self._chunks > CHUNKS_FREE + self._body_bytes // CHUNK_BYTES:
+                raise h11.RemoteProtocolError("the chunks are too small")
+        elif isinstance(event, h11.Request):
+            self._chunks = self._body_bytes = 0
+        return event
+
+
+class HttpConnection(H11Protocol, asyncio.BufferedProtocol):
+    """A connection. It is read from little by little: others have their turns in between."""
 
     def __init__(
         self,
@@ -54,6 +81,8 @@ class HttpConnection(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.conn = _Parser()
+        self._read_into = memoryview(b"")
         self._request_timer: asyncio.TimerHandle | None = None
         self._untaken = 0
 
@@ -66,6 +95,19 @@ class HttpConnection(H11Protocol):
         """The peer is gone."""
         self._stop_timer()
         super().connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Room for what is read next."""
+        cycle = self.cycle
+        in_body = cycle is not None and cycle.more_body and not cycle.response_complete
+        in_one_piece = in_body and any(name == b"content-length" for name, _ in self.headers)
+        room = bytearray(BODY_READ_BYTES if in_one_piece else READ_BYTES)
+        self._read_into = memoryview(room)  # parts of it, which TLS fills too, are no copies
+        return self._read_into
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much was read."""
+        self.data_received(bytes(self._read_into[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Bytes came: of headers, which must be complete in time, or of a body."""
