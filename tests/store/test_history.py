@@ -244,6 +244,21 @@ def test_a_cursor_that_no_answer_has_named_is_refused(s: StoreFixture, cursor: s
         s.store.search(Search(cursor=cursor))
 
 
+@every_store
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_cursor_beyond_what_a_statement_can_say_is_refused(s: StoreFixture, sign: str) -> None:
+    far = f"{sign}{2**63}"
+    for letter, states in (("n", (State.READY,)), ("t", (State.WAITING,))):
+        for cursor in (f"{letter}{far}.0", f"{letter}0.{far}"):
+            with pytest.raises(BadCursor):
+                s.store.search(Search(states=states, cursor=cursor))
+        for near in (2**63 - 1, 1 - 2**63):
+            for cursor in (f"{letter}{near}.0", f"{letter}0.{near}"):
+                assert not s.store.search(Search(states=states, cursor=cursor)).cursor
+    # Those of the past come between segments.
+    assert not s.store.search(Search(states=(State.DONE,), cursor=f"e0.{sign}{2**64}")).jobs
+
+
 # -- the past -------------------------------------------------------------------------------------
 
 

@@ -99,7 +99,7 @@ def _read(raw: Raw) -> Line:
     try:
         line: Line = msgspec.json.decode(raw, type=Line)
         return line
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRequest(f"not a line of an export: {error}") from None
 
 

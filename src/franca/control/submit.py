@@ -50,7 +50,7 @@ async def submit_many(node: NodePort, params: SubmitMany) -> shapes.SubmittedMan
 def _read(raw: Raw) -> Push:
     try:
         return msgspec.json.decode(raw, type=Push)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRequest(str(error)) from None
 
 

@@ -24,6 +24,7 @@ from franca.web.router import PUBLIC, REST_OF_PATH, Asked, Entry, Handler
 from franca.web.waiting import Waits
 
 FORM_BYTES_MAX: Final = 8 * 1024
+FORM_FIELDS_MAX: Final = 8
 STEPS_MAX: Final = 10_000
 """Turns that an answer about everything may take."""
 
@@ -149,6 +150,9 @@ def _secret_in(body: bytes) -> str:
     if text.lstrip().startswith("{"):
         try:
             return str(msgspec.json.decode(body, type=dict[str, str]).get("password", ""))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return ""
-    return parse_qs(text, max_num_fields=8).get("password", [""])[0]
+    try:
+        return parse_qs(text, max_num_fields=FORM_FIELDS_MAX).get("password", [""])[0]
+    except ValueError:
+        raise Declined(400, "bad-request", "the form has too many fields") from None
