@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from franca.web import connection, listener
+from franca.web import connection, listener, pages
 from tests.support.server import HOST, Server, ServerFailed, free_port
 from tests.support.shared import eventually
 from tests.support.tls import secured
@@ -194,6 +194,89 @@ def test_connections_are_bounded_and_the_next_one_waits(
             writer.close()
 
     with_sockets(site, talk)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHo", GET])
+def test_those_who_ask_for_nothing_make_room(
+    site: Site, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(listener, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr("franca.web.server.SPARED_S", 0.0)
+
+    async def talk(connect: Connect) -> None:
+        busy, busy_writer = await connect()
+        busy_writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await busy.readuntil(b"retry: 2000")
+        others = [await connect() for _ in range(6)]
+        for _, writer in others:
+            writer.write(said)
+        reader, writer = await connect()
+        writer.write(GET)
+        await reader.readuntil(b"ok\n")
+        assert len(site.web._state.connections) <= 3
+        assert site.web.events.listeners == 1, "who is served is not hung up on"
+        for _, writer in [*others, (reader, writer), (busy, busy_writer)]:
+            writer.close()
+
+    with_sockets(site, talk)
+
+
+def test_handshakes_that_stall_make_room(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 2)
+    monkeypatch.setattr(listener, "SPARED_S", 0.0)
+    monkeypatch.setattr(listener, "TLS_HELLO_S", 2 * PATIENCE_S)
+    tls = secured(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tls.certificate, tls.key)
+
+    async def run() -> None:
+        with socket.create_server((HOST, 0)) as listening:
+            listens = site.web.listen(listening, context)
+            address = listening.getsockname()[:2]
+            silent = [await asyncio.open_connection(*address) for _ in range(4)]
+            async with asyncio.timeout(PATIENCE_S):
+                reader, writer = await asyncio.open_connection(*address, ssl=tls.client)
+                writer.write(GET)
+                await reader.readuntil(b"ok\n")
+            for _, other in [*silent, (reader, writer)]:
+                other.close()
+            listens.close()
+            await site.web.close()
+
+    site.run(run())
+
+
+def test_who_signs_in_slowly_keeps_nobody_else_out(guarded: Site) -> None:
+    async def sign_in(client: str) -> int:
+        form = [b"password=", b"token-of-viewer"]
+        call, work = guarded.begin("POST", "/login", b"", client=client, pieces=form)
+        await work
+        return call.status
+
+    async def run() -> None:
+        slow = [
+            guarded.begin("POST", "/login", b"", pieces=[b"pass", b"never"])
+            for _ in range(pages.SIGN_INS_OF_ONE)
+        ]
+        for call, _ in slow:
+            call.receive = call.hung_up.wait  # type: ignore[assignment,method-assign]
+        under_way = [
+            asyncio.ensure_future(guarded.web.app(call.scope, call.receive, call.send))
+            for call, _ in slow
+        ]
+        for _, work in slow:
+            work.close()
+        await asyncio.sleep(0)
+        assert await sign_in("127.0.0.1") == 503
+        assert await sign_in("10.0.0.1") == 303
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        assert await sign_in("127.0.0.1") == 303
+
+    guarded.run(run())
 
 
 def test_a_peer_that_takes_nothing_of_a_long_answer_is_cut_off(

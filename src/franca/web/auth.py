@@ -91,7 +91,7 @@ class Authentication:
 
     async def caller_by(self, secret: str, address: str) -> Caller:
         """Whoever knows this password or token; `Declined` if nobody does."""
-        place = _place(address)
+        place = place_of(address)
         self._check_failures(place)
         known = secret.encode("utf-8", "surrogateescape")
         digest = hashlib.sha256(known).digest()
@@ -215,7 +215,7 @@ def _secret_in(authorization: str) -> str:
     raise Declined(401, "wrong-password", "authorization is by Bearer or Basic")
 
 
-def _place(address: str) -> str:
+def place_of(address: str) -> str:
     """What is counted as one place: an address, or a network of IPv6 that one customer has."""
     try:
         ip = ipaddress.ip_address(address)

@@ -85,10 +85,18 @@ class HttpConnection(H11Protocol, asyncio.BufferedProtocol):
         self._read_into = memoryview(b"")
         self._request_timer: asyncio.TimerHandle | None = None
         self._untaken = 0
+        self._idle_since = 0.0
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when there is no request; None if there is one, or an answer on its way."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        return None if not is_idle or self.transport.get_write_buffer_size() else self._idle_since
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A peer is there, and has to send a request."""
         super().connection_made(transport)
+        self._idle_since = self.loop.time()
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -120,6 +128,7 @@ class HttpConnection(H11Protocol, asyncio.BufferedProtocol):
     def on_response_complete(self) -> None:
         """An answer was written; what the peer does not take of it is not kept for ever."""
         super().on_response_complete()
+        self._idle_since = self.loop.time()
         is_idle = self.cycle is None or self.cycle.response_complete
         if is_idle and self.conn.trailing_data[0] and self._request_timer is None:
             self._await_request()  # the next request has begun
