@@ -215,8 +215,8 @@ def test_those_who_ask_for_nothing_make_room(
         await reader.readuntil(b"ok\n")
         assert len(site.web._state.connections) <= 3
         assert site.web.events.listeners == 1, "who is served is not hung up on"
-        for _, writer in [*others, (reader, writer), (busy, busy_writer)]:
-            writer.close()
+        for _, other in [*others, (reader, writer), (busy, busy_writer)]:
+            other.close()
 
     with_sockets(site, talk)
 

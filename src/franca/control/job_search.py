@@ -23,7 +23,7 @@ from franca.core.model import Job, Millis, State
 
 PAGE_JOBS_MAX = 500
 LOOK_S = 0.005
-"""For so long jobs in memory are looked at in one pass of the event loop: a filter may take long."""
+"""So long jobs in memory are looked at in one pass of the event loop: a filter may take long."""
 LOOKED_AT_MAX = 20_000
 """And for one page."""
 PAGES_BACK = 20
