@@ -208,7 +208,13 @@ def test_what_is_imported_fits_into_a_store(state: str) -> None:
 @pytest.mark.parametrize("state", ["retrying", "dead"])
 def test_of_what_is_said_of_runs_as_much_is_kept_as_of_any(state: str) -> None:
     long = "x" * 5_000
-    run = {"worker": long, "started_at": None, "ended_at": None, "outcome": "failed", "error": long}
+    run: dict[str, Any] = {
+        "worker": long,
+        "started_at": None,
+        "ended_at": None,
+        "outcome": "failed",
+        "error": long,
+    }
     run |= {"text": long, "trace": [long] * 60}
     line = {"kind": "job", "queue": "q", "type": "t", "state": state, "policy": {}, "attempts": 1}
     node = FakeNode()

@@ -301,6 +301,69 @@ def test_a_peer_that_takes_nothing_of_a_long_answer_is_cut_off(
     with_sockets(site, talk)
 
 
+def test_nor_does_one_that_wants_the_connection_closed_keep_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "UNTAKEN_S", 0.05)
+    made = connection.HttpConnection.connection_made
+
+    def with_small_buffer(self: connection.HttpConnection, transport: asyncio.Transport) -> None:
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        made(self, transport)
+
+    monkeypatch.setattr(connection.HttpConnection, "connection_made", with_small_buffer)
+    for _ in range(300):
+        site.node.submit(name="n" * 1_000)
+
+    async def talk(connect: Connect) -> None:
+        reader, writer = await connect()
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"GET /api/v1/jobs?limit=300 HTTP/1.1\r\nHost: localhost\r\n")
+        writer.write(b"Connection: close\r\n\r\n")
+        while not site.web._unsent():
+            await asyncio.sleep(0.005)
+        while site.web._state.connections:
+            await asyncio.sleep(0.005)
+        writer.close()
+
+    with_sockets(site, talk)
+
+
+@pytest.mark.parametrize(
+    ("left", "goes_on"),
+    [((500_000, 340_000, 180_000, 20_000, 0), True), ((500_000, 499_999), False), ((9, 0), True),
+     ((9, 1), False), ((500_000, 340_001), False)],
+)  # fmt: skip
+def test_a_peer_takes_its_answer_at_a_pace(
+    site: Site, left: tuple[int, ...], goes_on: bool
+) -> None:
+    class Taken:
+        def __init__(self) -> None:
+            self.left = list(left)
+            self.aborted = False
+
+        def get_write_buffer_size(self) -> int:
+            return self.left[0]
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    async def take() -> bool:
+        taken = Taken()
+        peer = site.web._connection()
+        peer.transport = taken  # type: ignore[assignment]
+        peer._await_taking()
+        while len(taken.left) > 1 and not taken.aborted:
+            del taken.left[0]
+            peer._check_taken()
+        if peer._taking_timer is not None:
+            peer._taking_timer.cancel()
+        return not taken.aborted
+
+    assert site.run(take()) is goes_on
+
+
 # -- a real server ----------------------------------------------------------------------------
 
 

@@ -26,7 +26,8 @@ CHUNK_BYTES: Final = 16
 KEEP_ALIVE_S: Final = 30
 """How long a connection without a request is kept."""
 UNTAKEN_S: Final = 10.0
-"""A peer that has taken nothing of its answer for so long is cut off."""
+"""In so long a peer has to take the rest of its answer, or as much as keeps the pace."""
+PACE_BYTES: Final = 16_000 * 10
 _LOGGERS: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi")
 
 
@@ -85,6 +86,7 @@ class HttpConnection(H11Protocol, asyncio.BufferedProtocol):
         self._read_into = memoryview(b"")
         self._request_timer: asyncio.TimerHandle | None = None
         self._untaken = 0
+        self._taking_timer: asyncio.TimerHandle | None = None
         self._idle_since = 0.0
 
     @property
@@ -102,6 +104,8 @@ class HttpConnection(H11Protocol, asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The peer is gone."""
         self._stop_timer()
+        if self._taking_timer is not None:
+            self._taking_timer.cancel()
         super().connection_lost(exc)
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -132,14 +136,7 @@ class HttpConnection(H11Protocol, asyncio.BufferedProtocol):
         is_idle = self.cycle is None or self.cycle.response_complete
         if is_idle and self.conn.trailing_data[0] and self._request_timer is None:
             self._await_request()  # the next request has begun
-        self._untaken = self.transport.get_write_buffer_size()
-        if self._untaken and not self.transport.is_closing():
-            self.loop.call_later(UNTAKEN_S, self._check_taken)
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Nothing came for long."""
-        super().timeout_keep_alive_handler()
-        self._check_taken()
+        self._await_taking()
 
     def send_400_response(self, msg: str) -> None:
         """Say that this was no HTTP, with what every answer carries."""
@@ -167,11 +164,18 @@ class HttpConnection(H11Protocol, asyncio.BufferedProtocol):
         if self.cycle is None or self.cycle.response_complete:
             self.transport.abort()
 
+    def _await_taking(self) -> None:
+        """Look later how much was taken of what is unsent now, hung up or not."""
+        if self._taking_timer is not None:
+            self._taking_timer.cancel()
+            self._taking_timer = None
+        self._untaken = self.transport.get_write_buffer_size()
+        if self._untaken:
+            self._taking_timer = self.loop.call_later(UNTAKEN_S, self._check_taken)
+
     def _check_taken(self) -> None:
-        """Cut the peer off if it has taken nothing since the last look."""
-        untaken = self.transport.get_write_buffer_size()
-        if untaken and untaken >= self._untaken:
+        self._taking_timer = None
+        if self.transport.get_write_buffer_size() > max(0, self._untaken - PACE_BYTES):
             self.transport.abort()
-        elif untaken:
-            self._untaken = untaken
-            self.loop.call_later(UNTAKEN_S, self._check_taken)
+        else:
+            self._await_taking()
