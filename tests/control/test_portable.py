@@ -129,8 +129,12 @@ def test_large_bodies_go_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
         ),
         *(
             ({"kind": "job", "queue": "q", "type": "t", "policy": {}, name: number}, "Expected")
-            for name in ("priority", "digest", "attempts", "failures")
+            for name in ("priority", "attempts", "failures")
             for number in (2**63, -(2**63) - 1)
+        ),
+        *(
+            ({"kind": "job", "queue": "q", "type": "t", "policy": {}, "digest": number}, "64 bits")
+            for number in (2**64, -(2**63) - 1)
         ),
         *(
             ({"kind": "job", "queue": "q", "type": "t", "policy": {name: 2**63}}, "Expected")
@@ -193,8 +197,13 @@ def test_a_place_that_no_portion_names_is_refused() -> None:
 
 @pytest.mark.parametrize("state", ["ready", "retrying", "dead"])
 def test_what_is_imported_fits_into_a_store(state: str) -> None:
-    numbers = {"priority": 2**62, "digest": 2**63 - 1, "attempts": 2**31 - 1, "failures": 2**31 - 1}
-    policy = {"max_failures": 2**62, "max_losses": 2**62, "delay_ms": 2**62, "lease_ms": 2**62}
+    numbers = {"priority": 2**62, "digest": 2**64 - 1, "attempts": 2**31 - 1, "failures": 2**31 - 1}
+    policy = {
+        "max_failures": 2**63 - 1,
+        "max_losses": 2**63 - 1,
+        "delay_ms": 2**62,
+        "lease_ms": 2**62,
+    }
     line = {"kind": "job", "queue": "q", "type": "t", "state": state, "policy": policy, **numbers}
     node = FakeNode()
     assert node.do("store.import", lines=[line])["added"] == 1

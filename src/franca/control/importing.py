@@ -156,6 +156,8 @@ def _new_job(kept: KeptJob, limits: Limits) -> NewJob:
         check_name(field, str(getattr(kept, field)), limits)
     if not kept.queue:
         raise BadRequest("a job needs a queue")
+    if not -(2**63) <= kept.digest < 2**64:
+        raise BadRequest("a digest has 64 bits")
     if len(kept.body) > limits.body_bytes_max:
         raise TooMuch(f"the body is larger than {limits.body_bytes_max} bytes")
     policy = Policy(**asdict(kept.policy) | {"durable": True})

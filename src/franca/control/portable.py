@@ -46,7 +46,7 @@ LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 Whole = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 """A number that the store can have, and still when something was added to it."""
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-Digest = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Runs = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Word = Annotated[str, Meta(max_length=100)]
 _StateName = Literal["scheduled", "retrying", "ready", "running", "dead"]
 
@@ -61,8 +61,8 @@ class Export(Struct, forbid_unknown_fields=True):
 class KeptPolicy(Struct, kw_only=True, forbid_unknown_fields=True):
     """What the submitter chose, as `Policy` has it."""
 
-    max_failures: Whole = 0
-    max_losses: Whole = -1
+    max_failures: Runs = 0
+    max_losses: Runs = -1
     loss_is_failure: bool = False
     bury: bool = True
     backoff: Backoff = Backoff.FIXED
@@ -103,7 +103,7 @@ class KeptJob(Struct, kw_only=True, tag_field="kind", tag="job"):
     media: Word = "bytes"
     body: bytes = b""
     extra: bytes = b""
-    digest: Digest = 0
+    digest: int = 0
     priority: Whole = 0
     created_at: str | None = None
     run_at: str | None = None
