@@ -69,6 +69,36 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "copy"
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "CREATE TRIGGER evil AFTER INSERT ON jobs BEGIN DELETE FROM jobs; END",
+        "CREATE VIEW evil AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT * FROM c",
+        "ALTER TABLE jobs RENAME TO old; CREATE VIEW evil AS SELECT 1; CREATE VIEW jobs AS SELECT * FROM old",
+    ],
+)  # fmt: skip
+def test_what_would_act_when_it_is_read_is_no_backup(
+    made: Path, tmp_path: Path, statements: str
+) -> None:
+    altered = Path(shutil.copy(made, tmp_path / "altered"))
+    with sqlite3.connect(altered) as db:
+        db.execute("PRAGMA journal_mode = DELETE").fetchall()
+        db.executescript(statements)
+    db.close()
+    data = tmp_path / "data"
+    said = run("restore", str(altered), "--data", str(data), code=exits.FAILURE)
+    assert "is not a backup" in said
+    assert "evil" in said
+    assert not (data / "franca.db").exists()
+
+
+def test_what_is_no_file_is_no_backup(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        said = run("restore", str(path), "--data", str(tmp_path / "data"), code=exits.FAILURE)
+        assert "no regular file" in said
+
+
 def test_the_same_jobs_are_there_and_the_backup_is_only_read(made: Path, tmp_path: Path) -> None:
     before = made.read_bytes(), made.stat().st_mtime_ns
     data = tmp_path / "new" / "data"

@@ -10,6 +10,8 @@ from franca.control.port import BadRequest
 from franca.control.portable import KeptPolicy
 from franca.core.errors import StoreFull
 from franca.core.model import Backoff, Job, Policy, State
+from franca.core.weights import attempt_log_bytes
+from franca.store.rows import row_of
 from tests.control.kit import NOW, FakeNode
 
 POLICY = Policy(3, 4, delay_ms=60_000, lease_ms=5_000, backoff=Backoff.DOUBLING, keeps_place=True)
@@ -125,6 +127,28 @@ def test_large_bodies_go_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Non
              "run_at": "soon"},
             "no moment",
         ),
+        *(
+            ({"kind": "job", "queue": "q", "type": "t", "policy": {}, name: number}, "Expected")
+            for name in ("priority", "attempts", "failures")
+            for number in (2**63, -(2**63) - 1)
+        ),
+        *(
+            ({"kind": "job", "queue": "q", "type": "t", "policy": {}, "digest": number}, "64 bits")
+            for number in (2**64, -(2**63) - 1)
+        ),
+        *(
+            ({"kind": "job", "queue": "q", "type": "t", "policy": {name: 2**63}}, "Expected")
+            for name in ("max_failures", "max_losses", "delay_ms", "lease_ms")
+        ),
+        *(
+            ({"kind": "schedule", "id": "s", **rule,
+              "job": {"kind": "job", "queue": "q", "type": "t", "policy": {}}}, said)
+            for rule, said in (
+                ({}, "at least 1000"), ({"every_ms": 999}, "at least 1000"),
+                ({"every_ms": 2**63}, "Expected"),
+                ({"every_ms": 2_000, "runs_left": 2**63}, "Expected"),
+            )
+        ),
         ({"kind": "thing"}, "Invalid value"),
         ({}, "required field"),
     ],
@@ -169,6 +193,47 @@ def test_a_place_that_no_portion_names_is_refused() -> None:
     for after in ("x", "job:", "job:1", "job:1:x", f"job:{10**30}:1"):
         with pytest.raises(BadRequest):
             FakeNode().do("store.export", after=after)
+
+
+@pytest.mark.parametrize("state", ["ready", "retrying", "dead"])
+def test_what_is_imported_fits_into_a_store(state: str) -> None:
+    numbers = {"priority": 2**62, "digest": 2**64 - 1, "attempts": 2**31 - 1, "failures": 2**31 - 1}
+    policy = {
+        "max_failures": 2**63 - 1,
+        "max_losses": 2**63 - 1,
+        "delay_ms": 2**62,
+        "lease_ms": 2**62,
+    }
+    line = {"kind": "job", "queue": "q", "type": "t", "state": state, "policy": policy, **numbers}
+    node = FakeNode()
+    assert node.do("store.import", lines=[line])["added"] == 1
+    if state != "dead":
+        node.fail(node.lease("q"), "no")
+    [job] = node.jobs()
+    # As SQLite and msgpack have them.
+    assert all(-(2**63) <= value < 2**63 for value in row_of(job) if isinstance(value, int))
+
+
+@pytest.mark.parametrize("state", ["retrying", "dead"])
+def test_of_what_is_said_of_runs_as_much_is_kept_as_of_any(state: str) -> None:
+    long = "x" * 5_000
+    run: dict[str, Any] = {
+        "worker": long,
+        "started_at": None,
+        "ended_at": None,
+        "outcome": "failed",
+        "error": long,
+    }
+    run |= {"text": long, "trace": [long] * 60}
+    line = {"kind": "job", "queue": "q", "type": "t", "state": state, "policy": {}, "attempts": 1}
+    node = FakeNode()
+    told = node.do("store.import", lines=[line | {"attempt_log": [run] * 30}])
+    assert told["added"] == 1
+    [job] = node.jobs()
+    assert job.attempt_log
+    assert len(job.attempt_log) <= node.limits.story_attempts
+    assert attempt_log_bytes(job.attempt_log) < 100_000
+    assert len(job.attempt_log[-1].holder + job.attempt_log[-1].error_kind) < 3_000
 
 
 def test_every_choice_of_a_submitter_is_kept() -> None:

@@ -1,9 +1,11 @@
 """Pages of jobs that fit: their order, how many there are, and those that only memory has."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from franca.control import job_search, query
 from franca.control.port import BadRequest
 from franca.core.errors import NotFound
 from franca.core.model import Policy
@@ -85,6 +87,46 @@ def test_jobs_that_only_memory_has_are_found_too(node: FakeNode) -> None:
     assert ids(node.do("jobs.search", q="via:memodb")) == [2]
     assert ids(node.do("jobs.search", state="done")) == []
     assert node.do("jobs.get", job=2)["durable"] is False
+
+
+def test_while_jobs_in_memory_are_looked_at_others_go_on(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_search, "LOOK_S", -1.0)
+    for _ in range(10):
+        node.submit(policy=WAITED_FOR)
+    passes = 0
+
+    async def count() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
+
+    async def look() -> int:
+        others = asyncio.ensure_future(count())
+        _, looked = await job_search.held_only(node, lambda job: False)
+        others.cancel()
+        return looked
+
+    assert asyncio.run(look()) == 10
+    assert passes >= 10
+
+
+def test_a_filter_of_many_terms_looks_into_arguments_once(
+    node: FakeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.submit(policy=WAITED_FOR)
+    looked: list[bytes] = []
+
+    def note(media: str, body: bytes) -> tuple[bytes, bool]:
+        looked.append(body)
+        return body, True
+
+    monkeypatch.setattr(query, "beginning_of", note)
+    q = " ".join(f"-arg:{number}x" for number in range(query.TERMS_MAX))
+    assert ids(node.do("jobs.search", q=q)) == [1]
+    assert len(looked) == 1
 
 
 @pytest.mark.parametrize(

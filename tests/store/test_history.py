@@ -23,6 +23,7 @@ from franca.core.history import (
 )
 from franca.core.model import KEPT_MS, Job, JobQuery, Policy, Shelf, State
 from franca.store import live, search, segments
+from franca.store import rates as store_rates
 from franca.store.memory import MemoryStore
 from franca.store.port import Bounds, StoreError
 from franca.store.sqlite import SqliteStore
@@ -244,6 +245,21 @@ def test_a_cursor_that_no_answer_has_named_is_refused(s: StoreFixture, cursor: s
         s.store.search(Search(cursor=cursor))
 
 
+@every_store
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_cursor_beyond_what_a_statement_can_say_is_refused(s: StoreFixture, sign: str) -> None:
+    far = f"{sign}{2**63}"
+    for letter, states in (("n", (State.READY,)), ("t", (State.WAITING,))):
+        for cursor in (f"{letter}{far}.0", f"{letter}0.{far}"):
+            with pytest.raises(BadCursor):
+                s.store.search(Search(states=states, cursor=cursor))
+        for near in (2**63 - 1, 1 - 2**63):
+            for cursor in (f"{letter}{near}.0", f"{letter}0.{near}"):
+                assert not s.store.search(Search(states=states, cursor=cursor)).cursor
+    # Those of the past come between segments.
+    assert not s.store.search(Search(states=(State.DONE,), cursor=f"e0.{sign}{2**64}")).jobs
+
+
 # -- the past -------------------------------------------------------------------------------------
 
 
@@ -363,6 +379,59 @@ def test_a_segment_or_a_piece_that_is_missing_is_noticed(path: str) -> None:
 
 
 # -- rates ------------------------------------------------------------------------------------------
+
+
+def test_the_rates_of_a_segment_are_added_up_in_slices(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "SEGMENT_JOBS", 100)
+    monkeypatch.setattr(store_rates, "FOLDED_AT_ONCE", 10)
+    folded: list[str] = []
+
+    def note(at: int, of: str, name: str, tally: Tally, into: store_rates.Slots) -> None:
+        folded.append(name)
+        fold_tally(at, of, name, tally, into)
+
+    fold_tally = store_rates.fold_tally
+    monkeypatch.setattr(store_rates, "fold_tally", note)
+    s = sqlite_fixture(path, ended=Bounds(10_000))
+
+    def write(first: int) -> None:
+        jobs = range(first, first + 100)
+        s.write(ended=[ended_job(n, NOW + n, queue=f"q{n}", kind=f"k{n}") for n in jobs])
+
+    def slices() -> list[int]:
+        """How many tallies each of them added up."""
+        sizes: list[int] = []
+        while s.sqlite.has_leftovers():
+            folded.clear()
+            s.store.tidy()
+            sizes.append(len(folded))
+            assert s.store.rates(a_day("all")).total("").done == total
+        return sizes
+
+    total = 100
+    write(1)
+    for _ in range(25):
+        s.store.tidy()
+    s.reopen()  # begins anew
+    assert max(slices()) <= 10
+    assert len(slices()) == 0
+    # Nothing waits for long behind another: then more is done at once.
+    total = 900
+    for first in range(101, 901, 100):
+        write(first)
+    assert max(slices()) == 201
+    assert s.store.rates(a_day("queue", HOUR_MS)).total("q7").done == 1
+    # What is flushed meanwhile is not added to what comes after it.
+    write(901)
+    s.store.tidy()
+    total = 100
+    s.write(flushed=True)
+    write(1_001)
+    slices()
+    assert s.store.rates(a_day("queue", HOUR_MS)).total("q901").done == 0
+    s.close()
 
 
 def a_day(of: str = "queue", step_ms: int = MINUTE_MS, **more: Any) -> RatesQuery:

@@ -1,6 +1,7 @@
 """Health, files, the document of REST, what viewers see, and what is recorded."""
 
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -11,6 +12,7 @@ import pytest
 from franca.control.audit import FILE_BYTES, KEPT, AuditLog
 from franca.control.caller import OWNER
 from franca.control.operations import OPERATIONS
+from franca.web import redact
 from franca.web.files import Files
 from franca.web.redact import HIDDEN, Redaction
 from franca.web.router import Router
@@ -150,6 +152,30 @@ def test_the_document_says_what_an_operation_takes(site: Site) -> None:
 )
 def test_values_of_secret_names_are_hidden_wherever_they_stand(text: str, shown: str) -> None:
     assert Redaction(REDACTED_KEYS).text(text) == shown
+
+
+def test_a_long_text_is_looked_through_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Recorder:
+        def __init__(self, pattern: re.Pattern[str]) -> None:
+            self._pattern = pattern
+            self.spans: list[int] = []
+
+        def search(self, text: str, at: int = 0, end: int = sys.maxsize) -> re.Match[str] | None:
+            self.spans.append(min(end, len(text)) - at)
+            return self._pattern.search(text, at, end)
+
+    recorder = Recorder(redact._NAMED)
+    monkeypatch.setattr(redact, "_NAMED", recorder)
+    hide = Redaction(REDACTED_KEYS).text
+    assert hide("words " * 20_000) == "words " * 20_000
+    # A step in which no other thread has its turn is short.
+    assert max(recorder.spans) <= redact.AT_ONCE_CHARS + redact.NAMED_CHARS
+    monkeypatch.setattr(redact, "AT_ONCE_CHARS", 16)
+    for place in range(64):
+        for name in ("password=", '"password" : ', "my.longer.name.of.a.password: "):
+            assert hide(f"{'x ' * place}{name}hunter2") == f"{'x ' * place}{name}" + (
+                '"[redacted]"' if '"' in name else "[redacted]"
+            )
 
 
 @pytest.mark.parametrize(

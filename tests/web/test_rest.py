@@ -128,6 +128,28 @@ def test_what_is_wrong_is_refused_and_says_why(
     assert site.node.broker.totals.pushed == 0
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/jobs", b'{"queue":"\xed\xa0\x80","type":"t"}'),
+        ("/api/v1/jobs/batch-submit", b'{"jobs":[{"queue":"\xff","type":"t"}]}'),
+        ("/api/v1/queues/q/pause", b'{"\xff": 1}'),
+        ("/api/v1/store/import", b'{"lines":[{"kind":"\xff"}]}'),
+        ("/login", b"&".join(b"a=%d" % number for number in range(20))),
+        ("/login", b'{"password":"\xff"}'),
+    ],
+)
+def test_what_is_no_text_or_no_form_is_refused(site: Site, path: str, body: bytes) -> None:
+    assert site.call("POST", path, body).status in (400, 401)
+
+
+def test_a_number_that_is_too_long_is_no_id(site: Site) -> None:
+    for digits in ("0" * 5_000, "9" * 5_000, str(2**63)):
+        answer = site.api("POST", f"jobs/{digits}/ack", {"token": "t"})
+        assert (answer.status, answer.json["code"]) == (409, "not-held")
+        assert site.api("GET", f"jobs/{digits}").status == 404
+
+
 def test_head_and_options_say_what_a_get_would(site: Site) -> None:
     assert site.api("HEAD", "queues").status == 200
     options = site.api("OPTIONS", "jobs/1")

@@ -4,17 +4,18 @@ import asyncio
 import http.client
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from franca.web import connection, listener
+from franca.web import connection, listener, pages
 from tests.support.server import HOST, Server, ServerFailed, free_port
 from tests.support.shared import eventually
 from tests.support.tls import secured
@@ -124,6 +125,57 @@ def test_who_sends_a_body_too_slowly_is_told_so(
     with_sockets(site, talk)
 
 
+def test_headers_and_chunks_are_taken_apart_little_by_little(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    received = connection.HttpConnection.data_received
+
+    def note(self: connection.HttpConnection, data: bytes) -> None:
+        read.append(len(data))
+        received(self, data)
+
+    monkeypatch.setattr(connection.HttpConnection, "data_received", note)
+    begun = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    body = b'{"queue":"q","type":"t","args":["' + b"x" * 300_000 + b'"]}'
+    pieces = [body[at : at + 1_000] for at in range(0, len(body), 1_000)]
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+
+    async def talk(connect: Connect) -> None:
+        reader, writer = await connect()
+        many = b"X: 1\r\n" * 3_000
+        writer.write(begun + many + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 201")
+        assert max(read) <= connection.READ_BYTES
+        await reader.readuntil(b"}")
+        writer.write(begun + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 201")
+        assert max(read) > connection.READ_BYTES
+        writer.close()
+        # Of headers that came whole the bound holds too.
+        reader, writer = await connect()
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + b"X: 1\r\n" * 20_000 + b"\r\n")
+        with suppress(ConnectionError):
+            assert b" 400 " in await reader.readuntil(b"\r\n")
+        writer.close()
+
+    with_sockets(site, talk)
+
+
+def test_a_body_of_very_small_chunks_is_none(site: Site) -> None:
+    async def talk(connect: Connect) -> None:
+        for chunks, status in ((200, b"401"), (connection.CHUNKS_FREE + 60, b"400")):
+            reader, writer = await connect()
+            writer.write(
+                b"POST /login HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+                + b"1\r\nx\r\n" * chunks + b"0\r\n\r\n"
+            )  # fmt: skip
+            assert status in await reader.readuntil(b"\r\n")
+            writer.close()
+
+    with_sockets(site, talk)
+
+
 def test_connections_are_bounded_and_the_next_one_waits(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +194,89 @@ def test_connections_are_bounded_and_the_next_one_waits(
             writer.close()
 
     with_sockets(site, talk)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHo", GET])
+def test_those_who_ask_for_nothing_make_room(
+    site: Site, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(listener, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr("franca.web.server.SPARED_S", 0.0)
+
+    async def talk(connect: Connect) -> None:
+        busy, busy_writer = await connect()
+        busy_writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await busy.readuntil(b"retry: 2000")
+        others = [await connect() for _ in range(6)]
+        for _, writer in others:
+            writer.write(said)
+        reader, writer = await connect()
+        writer.write(GET)
+        await reader.readuntil(b"ok\n")
+        assert len(site.web._state.connections) <= 3
+        assert site.web.events.listeners == 1, "who is served is not hung up on"
+        for _, other in [*others, (reader, writer), (busy, busy_writer)]:
+            other.close()
+
+    with_sockets(site, talk)
+
+
+def test_handshakes_that_stall_make_room(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "HANDSHAKES_MAX", 2)
+    monkeypatch.setattr(listener, "SPARED_S", 0.0)
+    monkeypatch.setattr(listener, "TLS_HELLO_S", 2 * PATIENCE_S)
+    tls = secured(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tls.certificate, tls.key)
+
+    async def run() -> None:
+        with socket.create_server((HOST, 0)) as listening:
+            listens = site.web.listen(listening, context)
+            address = listening.getsockname()[:2]
+            silent = [await asyncio.open_connection(*address) for _ in range(4)]
+            async with asyncio.timeout(PATIENCE_S):
+                reader, writer = await asyncio.open_connection(*address, ssl=tls.client)
+                writer.write(GET)
+                await reader.readuntil(b"ok\n")
+            for _, other in [*silent, (reader, writer)]:
+                other.close()
+            listens.close()
+            await site.web.close()
+
+    site.run(run())
+
+
+def test_who_signs_in_slowly_keeps_nobody_else_out(guarded: Site) -> None:
+    async def sign_in(client: str) -> int:
+        form = [b"password=", b"token-of-viewer"]
+        call, work = guarded.begin("POST", "/login", b"", client=client, pieces=form)
+        await work
+        return call.status
+
+    async def run() -> None:
+        slow = [
+            guarded.begin("POST", "/login", b"", pieces=[b"pass", b"never"])
+            for _ in range(pages.SIGN_INS_OF_ONE)
+        ]
+        for call, _ in slow:
+            call.receive = call.hung_up.wait  # type: ignore[assignment,method-assign]
+        under_way = [
+            asyncio.ensure_future(guarded.web.app(call.scope, call.receive, call.send))
+            for call, _ in slow
+        ]
+        for _, work in slow:
+            work.close()
+        await asyncio.sleep(0)
+        assert await sign_in("127.0.0.1") == 503
+        assert await sign_in("10.0.0.1") == 303
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+        assert await sign_in("127.0.0.1") == 303
+
+    guarded.run(run())
 
 
 def test_a_peer_that_takes_nothing_of_a_long_answer_is_cut_off(
@@ -164,6 +299,69 @@ def test_a_peer_that_takes_nothing_of_a_long_answer_is_cut_off(
         writer.close()
 
     with_sockets(site, talk)
+
+
+def test_nor_does_one_that_wants_the_connection_closed_keep_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "UNTAKEN_S", 0.05)
+    made = connection.HttpConnection.connection_made
+
+    def with_small_buffer(self: connection.HttpConnection, transport: asyncio.Transport) -> None:
+        sock = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        made(self, transport)
+
+    monkeypatch.setattr(connection.HttpConnection, "connection_made", with_small_buffer)
+    for _ in range(300):
+        site.node.submit(name="n" * 1_000)
+
+    async def talk(connect: Connect) -> None:
+        reader, writer = await connect()
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(b"GET /api/v1/jobs?limit=300 HTTP/1.1\r\nHost: localhost\r\n")
+        writer.write(b"Connection: close\r\n\r\n")
+        while not site.web._unsent():
+            await asyncio.sleep(0.005)
+        while site.web._state.connections:
+            await asyncio.sleep(0.005)
+        writer.close()
+
+    with_sockets(site, talk)
+
+
+@pytest.mark.parametrize(
+    ("left", "goes_on"),
+    [((500_000, 340_000, 180_000, 20_000, 0), True), ((500_000, 499_999), False), ((9, 0), True),
+     ((9, 1), False), ((500_000, 340_001), False)],
+)  # fmt: skip
+def test_a_peer_takes_its_answer_at_a_pace(
+    site: Site, left: tuple[int, ...], goes_on: bool
+) -> None:
+    class Taken:
+        def __init__(self) -> None:
+            self.left = list(left)
+            self.aborted = False
+
+        def get_write_buffer_size(self) -> int:
+            return self.left[0]
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    async def take() -> bool:
+        taken = Taken()
+        peer = site.web._connection()
+        peer.transport = taken  # type: ignore[assignment]
+        peer._await_taking()
+        while len(taken.left) > 1 and not taken.aborted:
+            del taken.left[0]
+            peer._check_taken()
+        if peer._taking_timer is not None:
+            peer._taking_timer.cancel()
+        return not taken.aborted
+
+    assert site.run(take()) is goes_on
 
 
 # -- a real server ----------------------------------------------------------------------------
@@ -254,6 +452,31 @@ def test_over_tls_and_with_a_password_it_may_be_open(tmp_path: Path) -> None:
         peer.request("GET", "/api/v1/queues", headers={"authorization": "Bearer the-password"})
         assert peer.getresponse().status == 200
         peer.close()
+
+
+def test_over_tls_a_large_body_comes_whole(site: Site, tmp_path: Path) -> None:
+    tls = secured(tmp_path)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tls.certificate, tls.key)
+    args = [f"{number:06}" for number in range(100_000)]
+    body = msgspec.json.encode({"queue": "q", "type": "t", "args": args})
+    head = b"POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+    async def run() -> None:
+        with socket.create_server((HOST, 0)) as listening:
+            listens = site.web.listen(listening, context)
+            address = listening.getsockname()[:2]
+            reader, writer = await asyncio.open_connection(*address, ssl=tls.client)
+            writer.write(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            async with asyncio.timeout(PATIENCE_S):
+                assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 201")
+            writer.close()
+            listens.close()
+            await site.web.close()
+
+    site.run(run())
+    [job] = site.node.jobs()
+    assert msgspec.json.decode(job.body) == args
 
 
 def test_a_default_port_that_is_taken_is_left_out(tmp_path: Path) -> None:

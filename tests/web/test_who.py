@@ -1,5 +1,6 @@
 """Who may: roles, passwords, tokens, sessions, other sites, other names."""
 
+import asyncio
 import base64
 
 import pytest
@@ -113,6 +114,29 @@ def test_who_is_wrong_too_often_waits_and_others_do_not(guarded: Site) -> None:
     assert guarded.api("GET", "jobs", None, basic("the-password"), client="10.0.0.1").status == 200
     guarded.now += auth.FAILURES_MS
     assert guarded.api("GET", "jobs", None, basic("the-password")).status == 200
+
+
+def test_who_is_wrong_many_times_at_once_is_compared_no_more_often(
+    guarded: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[bytes] = []
+
+    def compare(self: auth.Authentication, known: bytes) -> bool:
+        compared.append(known)
+        return False
+
+    monkeypatch.setattr(auth.Authentication, "_compare", compare)
+    calls = [
+        guarded.begin("GET", "/api/v1/queues", None, basic(f"wrong-{n}"))
+        for n in range(2 * auth.FAILURES_MAX)
+    ]
+
+    async def at_once() -> None:
+        await asyncio.gather(*(work for _, work in calls))
+
+    guarded.run(at_once())
+    assert len(compared) == auth.FAILURES_MAX
+    assert {call.status for call, _ in calls} == {401, 429}
 
 
 def test_addresses_of_one_network_are_one(guarded: Site) -> None:
@@ -292,6 +316,8 @@ def test_no_get_changes_anything(site: Site) -> None:
     [
         ("127.0.0.1:7420", 200), ("localhost", 200), ("localhost:1", 200), ("LocalHost.:7420", 200), ("[::1]:7420", 200),
         ("192.168.1.2:7420", 200), ("jobs.example:7420", 200), ("JOBS.example", 200), ("evil.example", 421),
+        ("127.0.0.1:", 200), ("[::1", 421), ("[::1]x", 421), ("127.0.0.1:[", 421), ("127.0.0.1:7420:1", 421),
+        ("127.0.0.1:x", 421), ("x@127.0.0.1", 421), ("localhost/x", 421), ("::1", 421),
         ("evil.example:7420", 421), ("localhost.evil.example", 421), ("127.0.0.1.evil.example", 421),
         ("evil.example#127.0.0.1", 421), ("[evil.example]", 421), ("", 400),
     ],

@@ -158,5 +158,5 @@ def _read(path: str) -> Iterable[Entry]:
     for line in lines:
         try:
             yield decoder.decode(line)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # the server was killed while it wrote

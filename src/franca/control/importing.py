@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from franca.control.jobs import check_name
 from franca.control.port import BadRequest, NodePort, pause_after
 from franca.control.portable import KeptAttempt, KeptJob, KeptPause, KeptSchedule, Line
+from franca.control.schedules import EVERY_MS_MIN
 from franca.core.broker import Broker
 from franca.core.errors import NotUnique, Refused, StoreFull, TooMuch
 from franca.core.limits import Limits
@@ -98,7 +99,7 @@ def _read(raw: Raw) -> Line:
     try:
         line: Line = msgspec.json.decode(raw, type=Line)
         return line
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRequest(f"not a line of an export: {error}") from None
 
 
@@ -107,6 +108,8 @@ def _reader_of(line: Line, limits: Limits) -> TakeIn:
     if isinstance(line, KeptPause):
         return partial(_pause, line)
     if isinstance(line, KeptSchedule):
+        if not line.cron and line.every_ms < EVERY_MS_MIN:
+            raise BadRequest(f"every_ms is at least {EVERY_MS_MIN}, or there is a cron line")
         rule = Schedule(
             line.id,
             _new_job(line.job, limits),
@@ -153,6 +156,8 @@ def _new_job(kept: KeptJob, limits: Limits) -> NewJob:
         check_name(field, str(getattr(kept, field)), limits)
     if not kept.queue:
         raise BadRequest("a job needs a queue")
+    if not -(2**63) <= kept.digest < 2**64:
+        raise BadRequest("a digest has 64 bits")
     if len(kept.body) > limits.body_bytes_max:
         raise TooMuch(f"the body is larger than {limits.body_bytes_max} bytes")
     policy = Policy(**asdict(kept.policy) | {"durable": True})
@@ -200,7 +205,7 @@ def _take_in(kept: KeptJob, new: NewJob, engine: Engine, now: Millis) -> bool:
         # Nobody may be given it before it is what it was.
         new.run_at = broker.wall(now) + LATER_MS
         job = broker.submit(new, now)
-        _remember(job, kept)
+        _remember(job, kept, broker.limits)
         _go_on(broker, job, kept, now)
     else:
         # Said again, because its answer was lost, it is the same job.
@@ -208,15 +213,15 @@ def _take_in(kept: KeptJob, new: NewJob, engine: Engine, now: Millis) -> bool:
         job = broker.submit(new, now)
         if job.id <= newest:
             return False
-        _remember(job, kept)
+        _remember(job, kept, broker.limits)
     return True
 
 
-def _remember(job: Job, kept: KeptJob) -> None:
+def _remember(job: Job, kept: KeptJob, limits: Limits) -> None:
     job.attempts += max(0, kept.attempts)
     if kept.attempt_log and not job.attempt_log:
         # Of one that lives the last error, without its trace: its weight is known already.
-        last = _attempt(kept.attempt_log[-1])
+        last = _attempt(kept.attempt_log[-1], limits)
         last.trace = []
         job.attempt_log = [last]
 
@@ -226,17 +231,23 @@ def _go_on(broker: Broker, job: Job, kept: KeptJob, now: Millis) -> None:
         broker.retry(job, now)
         return
     broker.kill(job, now)
-    job.attempt_log = [_attempt(attempt) for attempt in kept.attempt_log]
+    limits = broker.limits
+    last = kept.attempt_log[-limits.story_attempts :]
+    job.attempt_log = [_attempt(attempt, limits) for attempt in last]
+    for earlier in job.attempt_log[:-1]:
+        earlier.trace = []
     weigh(job)
 
 
-def _attempt(kept: KeptAttempt) -> Attempt:
+def _attempt(kept: KeptAttempt, limits: Limits) -> Attempt:
+    """A run as it would be remembered here, however much is said of it."""
+    most = limits.error_text_chars
     return Attempt(
-        kept.worker,
+        kept.worker[: limits.name_bytes_max],
         _moment(kept.started_at),
         _moment(kept.ended_at),
         kept.outcome,
-        kept.error,
-        kept.text,
-        kept.trace,
+        kept.error[:most],
+        kept.text[:most],
+        [line[:most] for line in kept.trace[: limits.trace_lines]],
     )

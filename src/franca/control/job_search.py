@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import lru_cache
-from itertools import islice
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -24,11 +22,8 @@ from franca.core.history import Found, Search
 from franca.core.model import Job, Millis, State
 
 PAGE_JOBS_MAX = 500
-LOOKED_AT_ONCE = 1_000
-HIDDEN_AT_ONCE = 20
-"""Jobs in memory that are looked at in one pass of the event loop; if something is hidden, few."""
-HIDDEN_TEXTS = 16
-"""Texts of a job that several terms may look at."""
+LOOK_S = 0.005
+"""So long jobs in memory are looked at in one pass of the event loop: a filter may take long."""
 LOOKED_AT_MAX = 20_000
 """And for one page."""
 PAGES_BACK = 20
@@ -108,7 +103,7 @@ def wanted_of(state: str, q: str, now: Millis) -> Wanted:
 
 def _hiding(hide: Hide | None) -> Hide | None:
     """The same for the many texts of a search: of a long one only the beginning is looked at."""
-    return None if hide is None else lru_cache(HIDDEN_TEXTS)(lambda text: hide(text[:ROW_BYTES]))
+    return None if hide is None else lambda text: hide(text[:ROW_BYTES])
 
 
 async def search_jobs(caller: Caller, node: NodePort, params: SearchJobs) -> shapes.JobPage:
@@ -126,8 +121,7 @@ async def search_jobs(caller: Caller, node: NodePort, params: SearchJobs) -> sha
     found = await node.search(asked)
     jobs, looked_at = found.jobs, found.looked_at
     if not pages:
-        at_once = LOOKED_AT_ONCE if wanted.hide is None else HIDDEN_AT_ONCE
-        some, looked = await held_only(node, wanted.fits, at_once)
+        some, looked = await held_only(node, wanted.fits)
         # They stand on the first page, whose next one begins behind what the store has found.
         jobs = sorted([*some, *jobs], key=_order_of(wanted.states))[: params.limit + len(some)]
         looked_at += looked
@@ -146,9 +140,7 @@ async def search_jobs(caller: Caller, node: NodePort, params: SearchJobs) -> sha
     )
 
 
-async def held_only(
-    node: NodePort, fits: Fits, at_once: int = LOOKED_AT_ONCE
-) -> tuple[list[Job], int]:
+async def held_only(node: NodePort, fits: Fits) -> tuple[list[Job], int]:
     """Jobs that the store is not told of, because somebody waits for them; and how many it saw.
 
     As many as a page has, of as many as are looked at.
@@ -156,17 +148,21 @@ async def held_only(
     broker = node.engine.broker
     if not broker.volatile.bytes:
         return [], 0
-    held = iter(list(broker.jobs.values()))
     found: list[Job] = []
     looked = 0
-    while len(found) < PAGE_JOBS_MAX and (some := list(islice(held, at_once))):
-        for job in some:
-            if not job.policy.durable and looked < LOOKED_AT_MAX:
-                looked += 1
-                if fits(job):
-                    found.append(replace(job, attempt_log=list(job.attempt_log or ())))
-        await asyncio.sleep(0)
-    return found[:PAGE_JOBS_MAX], looked
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LOOK_S
+    for job in list(broker.jobs.values()):
+        if len(found) >= PAGE_JOBS_MAX or looked >= LOOKED_AT_MAX:
+            break
+        if loop.time() > until:
+            await asyncio.sleep(0)
+            until = loop.time() + LOOK_S
+        if not job.policy.durable:
+            looked += 1
+            if fits(job):
+                found.append(replace(job, attempt_log=list(job.attempt_log or ())))
+    return found, looked
 
 
 def _order_of(states: StateFilter) -> Callable[[Job], Key]:

@@ -306,7 +306,7 @@ async def perform(
     await pause_after(size)
     try:
         typed = msgspec.json.decode(params, type=operation.params)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRequest(f"{name}: {error}") from None
     await pause_after(size)
     if operation.large and wait_turn is not None:
@@ -342,7 +342,7 @@ async def answer(
             return msgspec.json.encode(reply), None
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(None, msgspec.json.encode, reply), None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return error_reply("bad-request", f"not a request: {error}"), None
     except Refused as error:
         return error_reply(error.code, error.text), None

@@ -43,7 +43,11 @@ AT_ONCE_MAX = 128
 PAUSES_MAX = 10_000
 LIVE = (State.WAITING, State.READY, State.LEASED, State.DEAD)
 
-
+Whole = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+"""A number that the store can have, and still when something was added to it."""
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Runs = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Word = Annotated[str, Meta(max_length=100)]
 _StateName = Literal["scheduled", "retrying", "ready", "running", "dead"]
 
 
@@ -57,13 +61,13 @@ class Export(Struct, forbid_unknown_fields=True):
 class KeptPolicy(Struct, kw_only=True, forbid_unknown_fields=True):
     """What the submitter chose, as `Policy` has it."""
 
-    max_failures: int = 0
-    max_losses: int = -1
+    max_failures: Runs = 0
+    max_losses: Runs = -1
     loss_is_failure: bool = False
     bury: bool = True
     backoff: Backoff = Backoff.FIXED
-    delay_ms: int = 0
-    lease_ms: int = 0
+    delay_ms: Whole = 0
+    lease_ms: Whole = 0
     durable: bool = True
     dies_unwatched: bool = False
     no_retry_if_watched: bool = False
@@ -94,18 +98,18 @@ class KeptJob(Struct, kw_only=True, tag_field="kind", tag="job"):
     queue: str
     type: str
     state: _StateName = "ready"
-    via: str = ""
+    via: Word = ""
     key: str = ""
-    media: str = "bytes"
+    media: Word = "bytes"
     body: bytes = b""
     extra: bytes = b""
     digest: int = 0
-    priority: int = 0
+    priority: Whole = 0
     created_at: str | None = None
     run_at: str | None = None
     start_by_at: str | None = None
-    attempts: int = 0
-    failures: int = 0
+    attempts: Count = 0
+    failures: Count = 0
     policy: KeptPolicy
     attempt_log: list[KeptAttempt] = []
 
@@ -114,13 +118,13 @@ class KeptSchedule(Struct, kw_only=True, tag_field="kind", tag="schedule"):
     """A rule that makes jobs; `job` is what it submits."""
 
     id: str
-    cron: str = ""
-    every_ms: int = 0
-    timezone: str = "UTC"
-    runs_left: int = -1
+    cron: Annotated[str, Meta(max_length=4_096)] = ""
+    every_ms: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    timezone: Word = "UTC"
+    runs_left: Annotated[int, Meta(ge=-1, le=2**53)] = -1
     next_at: str | None = None
     paused: bool = False
-    source: str = ""
+    source: Word = ""
     job: KeptJob
 
 

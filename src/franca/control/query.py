@@ -119,7 +119,8 @@ class Filter(Struct, frozen=True):
 
     def fits(self, job: Job, now: Millis, hide: Hide | None = None) -> bool:
         """Whether a job is one of those that are meant, to one from whom this is hidden."""
-        return all(_holds(term, job, now, hide) is not term.negated for term in self.terms)
+        texts: dict[str, tuple[str, ...]] = {}
+        return all(_holds(term, job, now, hide, texts) is not term.negated for term in self.terms)
 
 
 # -- reading ------------------------------------------------------------------------------------
@@ -273,12 +274,18 @@ def _in_order(pieces: Pattern | list[str], text: str) -> bool:
     return True
 
 
-def _holds(term: Term, job: Job, now: Millis, hide: Hide | None) -> bool:
+def _holds(
+    term: Term, job: Job, now: Millis, hide: Hide | None, texts: dict[str, tuple[str, ...]]
+) -> bool:
+    """Whether one condition holds. `texts` has those of this job that were looked at before."""
     if term.field in NUMBERS:
         value = _number_of(term.field, job, now)
         return value is not None and _CALCULATED[term.operator](value, term.number)
-    texts, compare = _TEXTS[term.field]
-    found = texts(job) if hide is None else tuple(map(hide, texts(job)))
+    texts_of, compare = _TEXTS[term.field]
+    found = texts.get(term.field)
+    if found is None:
+        found = texts_of(job) if hide is None else tuple(map(hide, texts_of(job)))
+        texts[term.field] = found
     return any(compare(pattern, text) for pattern in term.values for text in found)
 
 

@@ -121,7 +121,7 @@ def submitted(taken: Taken | Refused) -> shapes.Submitted:
 def _read(raw: Raw, place: int, many: SubmitMany) -> Push | Refused:
     try:
         push = msgspec.json.decode(raw, type=Push)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return BadRequest(str(error))
     push.via = many.via or push.via
     if many.idempotency_key and not push.idempotency_key:
@@ -201,11 +201,13 @@ def _make_one(engine: Engine, new: _New, known: dict[str, IdempotencyKey], now: 
 
 async def _look_for_replayed(node: NodePort, taken: Sequence[Taken | Refused]) -> None:
     """Find jobs that are no longer in memory."""
-    sought = {one.id: one for one in taken if isinstance(one, Taken) and one.job is None}
-    query = by_ids(map(str, sought))
+    sought = [one for one in taken if isinstance(one, Taken) and one.job is None]
+    query = by_ids({str(one.id) for one in sought})
     if query is not None:
-        for job in await node.find(replace(query, with_bodies=False)):
-            sought[job.id].job = job
+        found = await node.find(replace(query, with_bodies=False))
+        jobs = {job.id: job for job in found}
+        for one in sought:
+            one.job = jobs.get(one.id)
 
 
 async def _digest(push: Push) -> int:

@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Raw, Struct, field
 
 from franca.control.http_workers import PROTOCOL, HttpWorkers, Waiting, What
-from franca.control.jobs import ID_MAX, Reference
+from franca.control.jobs import Reference
 from franca.control.port import LARGE_BYTES, BadRequest, NodePort, T
 from franca.control.states import public_state
 from franca.control.views import moment
@@ -298,7 +298,7 @@ def _held(broker: Broker, reference: Reference, token: str) -> tuple[Job, str]:
 
 def _meant(broker: Broker, reference: str) -> list[Job]:
     """Jobs in memory that go by this id, or else by this name."""
-    if reference.isascii() and reference.isdigit() and int(reference[:20]) <= ID_MAX:
+    if reference.isascii() and reference.isdigit() and len(reference) < 19:
         job = broker.jobs.get(int(reference))
         if job is not None:
             return [job]

@@ -8,8 +8,10 @@ between leaves a directory without a store.
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from franca.core.model import JobQuery, State
@@ -48,6 +50,7 @@ def restore(file: str, directory: str, tell: Tell) -> int:
         fresh = data.store_path + FRESH
         try:
             _copy(file, fresh, data.free_bytes(), tell)
+            _check_schema(file, fresh)
             jobs = _read_all(fresh, tell)
             if any(os.path.exists(fresh + suffix) for suffix in BESIDE if suffix):
                 raise StoreError(f"{fresh}: its log could not be moved into it")
@@ -65,6 +68,8 @@ def restore(file: str, directory: str, tell: Tell) -> int:
 def _check_backup(file: str) -> None:
     """Whether this may be a backup at all."""
     try:
+        if not stat.S_ISREG(os.stat(file).st_mode):
+            raise StoreDamaged(f"{file} is not a backup: it is no regular file")
         with open(file, "rb") as source:
             begins = source.read(len(MAGIC))
     except OSError as error:
@@ -100,6 +105,18 @@ def _copy(file: str, fresh: str, free: int, tell: Tell) -> None:
             tell(done, size, "B")
         copy.flush()
         os.fsync(copy.fileno())
+
+
+def _check_schema(file: str, fresh: str) -> None:
+    """`StoreDamaged` if the copy has more than tables: a trigger or a view acts when it is used."""
+    try:
+        with closing(sqlite3.connect(fresh)) as db:
+            sql = "SELECT type, name FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+            found = db.execute(sql).fetchone()
+    except sqlite3.Error as error:
+        raise StoreDamaged(f"{file}: {error}") from error
+    if found is not None:
+        raise StoreDamaged(f"{file} is not a backup: it has the {found[0]} {found[1]!r}")
 
 
 def _read_all(path: str, tell: Tell) -> int:

@@ -149,7 +149,10 @@ def read_cursor(order: Order, cursor: str) -> Key:
     match = _CURSOR.fullmatch(cursor)
     if match is None or match[1] != order.letter:
         raise BadCursor("the cursor is not one of such a search")
-    return int(match[2]), int(match[3])
+    key = int(match[2]), int(match[3])
+    if order is not BY_END and max(map(abs, key)) >= 2**63:  # a statement cannot say it
+        raise BadCursor("the cursor is not one of such a search")
+    return key
 
 
 def put_together(

@@ -33,6 +33,8 @@ STEPS: dict[Millis, Millis] = {
 }
 """The time that a row is about, and for how long it is kept. A chart of a day would otherwise be
 made of more than a thousand rows."""
+FOLDED_AT_ONCE = 1_000
+"""Entries of what happened, or tallies of it, that are added up in one slice."""
 READ_STEPS_MAX = 50_000
 """Steps of one answer."""
 _SHIFT = 40
@@ -66,8 +68,15 @@ Slots = dict[Slot, Tallies]
 
 def fold(happened: Mapping[Happened, int], into: Slots) -> None:
     """Add what happened to jobs to minutes, hours, and what is in between."""
+    for _ in folding(happened, into):
+        pass
+
+
+def folding(happened: Mapping[Happened, int], into: Slots) -> Iterator[None]:
+    """The same in slices of some milliseconds; nothing is whole before the last one is done."""
     tallies: dict[tuple[int, str, str], Tally] = {}
-    for (minute, queue, kind, how, wait, ran), count in happened.items():
+    for number, entry in enumerate(happened.items(), 1):
+        (minute, queue, kind, how, wait, ran), count = entry
         for key in (minute, "all", ""), (minute, "queue", queue), (minute, "kind", kind):
             tally = tallies.get(key)
             if tally is None:
@@ -82,11 +91,15 @@ def fold(happened: Mapping[Happened, int], into: Slots) -> None:
                 tally.failed += count
             else:
                 tally.dead += count
-    for (minute, of, name), tally in tallies.items():
+        if number % FOLDED_AT_ONCE == 0:
+            yield
+    for number, ((minute, of, name), tally) in enumerate(tallies.items(), 1):
         for buckets in tally.waits, tally.runs:
             for unknown in [bucket for bucket in buckets if bucket > BUCKETS_MAX]:
                 del buckets[unknown]
         fold_tally(minute * MINUTE_MS, of, name, tally, into)
+        if number % FOLDED_AT_ONCE == 0:
+            yield
 
 
 def fold_noted(at: Millis, of: Mapping[str, Mapping[str, Tally]], into: Slots) -> None:

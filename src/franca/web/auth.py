@@ -91,7 +91,7 @@ class Authentication:
 
     async def caller_by(self, secret: str, address: str) -> Caller:
         """Whoever knows this password or token; `Declined` if nobody does."""
-        place = _place(address)
+        place = place_of(address)
         self._check_failures(place)
         known = secret.encode("utf-8", "surrogateescape")
         digest = hashlib.sha256(known).digest()
@@ -99,12 +99,12 @@ class Authentication:
             for token, caller in self._tokens.items():
                 if hmac.compare_digest(token, digest):
                     return caller
-            if await self._is_password(known, digest):
+            if await self._is_password(known, digest, place):
                 return Caller("password", OPERATOR, "rest")
         self._note_failure(place)
         raise Declined(401, "wrong-password", "this is not the password, nor a token")
 
-    async def _is_password(self, known: bytes, digest: bytes) -> bool:
+    async def _is_password(self, known: bytes, digest: bytes, place: str) -> bool:
         if not self._passwords:
             return False
         keyed = hmac.digest(self._salt, digest, "sha256")
@@ -116,6 +116,7 @@ class Authentication:
         self._waiting += 1
         try:
             async with self._one_at_a_time:
+                self._check_failures(place)  # of others that were asked at the same time
                 loop = asyncio.get_running_loop()
                 is_right = await loop.run_in_executor(None, self._compare, known)
         finally:
@@ -214,7 +215,7 @@ def _secret_in(authorization: str) -> str:
     raise Declined(401, "wrong-password", "authorization is by Bearer or Basic")
 
 
-def _place(address: str) -> str:
+def place_of(address: str) -> str:
     """What is counted as one place: an address, or a network of IPv6 that one customer has."""
     try:
         ip = ipaddress.ip_address(address)

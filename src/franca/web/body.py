@@ -8,6 +8,8 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
+from franca.control.port import LARGE_BYTES
+from franca.protocols.bodies import is_utf8
 from franca.web.problems import Declined
 
 SMALL_BYTES: Final = 64 * 1024
@@ -31,6 +33,8 @@ class Bodies:
         media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if body and media != JSON and not media.endswith("+json"):
             raise Declined(415, "not-json", f"send {JSON}", {"accept": JSON})
+        if not await _is_text(body):
+            raise Declined(400, "bad-request", "the body is no UTF-8")
         return body
 
     async def read(self, request: Request, most: int, turns: AsyncExitStack) -> bytes:
@@ -64,6 +68,12 @@ class Bodies:
             raise Declined(408, "timed-out", "the body came too slowly") from None
         except ClientDisconnect:
             raise Declined(400, "bad-request", "the body was not sent whole") from None
+
+
+async def _is_text(body: bytes) -> bool:
+    if len(body) <= LARGE_BYTES:
+        return is_utf8(body)
+    return await asyncio.get_running_loop().run_in_executor(None, is_utf8, body)
 
 
 def _too_large(most: int) -> Declined:

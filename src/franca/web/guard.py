@@ -8,6 +8,7 @@ from programs that are no browsers. No state changes by GET.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -28,6 +29,7 @@ HEADERS: Final = (
 )
 """On every answer."""
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_HOST: Final = re.compile(r"(?:\[([0-9A-Za-z:.]+)\]|([0-9A-Za-z_.-]+))(?::[0-9]{0,5})?")
 _LOCAL_NAMES: Final = ("localhost",)
 
 
@@ -52,10 +54,9 @@ class Hosts:
 
 
 def host_in(host: str) -> str:
-    """The name in a header `Host`, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower().rstrip(".")
+    """The name in a header `Host`, without its port; empty if that is not what it says."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower().rstrip(".")
 
 
 def is_address(name: str) -> bool:

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Final
 
 CONNECTIONS_MAX: Final = 512
-"""Connections at a time; a further one waits until there is room."""
+"""Connections at a time; for a further one those go that have waited longest without a request."""
+SPARED_S: Final = 1.0
+"""But not before they had this long, for a handshake or a request."""
 ACCEPTS_PER_PASS: Final = 8
 """Connections accepted before other events are handled."""
 TLS_HELLO_S: Final = 5.0
@@ -21,7 +23,10 @@ REST_S: Final = 0.05
 
 
 class HttpListener:
-    """One socket that listens. `count` says how many connections there are."""
+    """One socket that listens. `count` says how many connections there are.
+
+    `make_room` lets some go that nothing is done for, if there are any.
+    """
 
     def __init__(
         self,
@@ -29,13 +34,15 @@ class HttpListener:
         tls: ssl.SSLContext | None,
         make: Callable[[], asyncio.Protocol],
         count: Callable[[], int],
+        make_room: Callable[[], None],
     ) -> None:
         self.tls = tls
         self._loop = asyncio.get_running_loop()
         self._listening = listening
         self._make = make
         self._count = count
-        self._arriving: set[asyncio.Task[None]] = set()
+        self._make_room = make_room
+        self._arriving: dict[asyncio.Task[None], float] = {}
         self._pause: asyncio.TimerHandle | None = None
         listening.setblocking(False)
         self._loop.add_reader(listening.fileno(), self._accept)
@@ -45,6 +52,8 @@ class HttpListener:
             most = HANDSHAKES_MAX if self.tls is not None else CONNECTIONS_MAX
             arriving = len(self._arriving)
             if arriving >= most or self._count() + arriving >= CONNECTIONS_MAX:
+                self._drop_slow()
+                self._make_room()
                 self._rest()
                 return
             try:
@@ -56,8 +65,8 @@ class HttpListener:
                 return
             sock.setblocking(False)
             task = self._loop.create_task(self._connect(sock))
-            self._arriving.add(task)
-            task.add_done_callback(self._arriving.discard)
+            self._arriving[task] = self._loop.time()
+            task.add_done_callback(self._arriving.pop)
 
     async def _connect(self, sock: socket.socket) -> None:
         try:
@@ -73,6 +82,12 @@ class HttpListener:
                 )
         except (OSError, asyncio.CancelledError):
             sock.close()
+
+    def _drop_slow(self) -> None:
+        """Those whose handshake takes long make room: a stalled one costs them nothing."""
+        until = self._loop.time() - SPARED_S
+        for task in [task for task, since in self._arriving.items() if since < until]:
+            task.cancel()
 
     def _rest(self) -> None:
         self._loop.remove_reader(self._listening.fileno())

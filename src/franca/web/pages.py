@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Final
 from urllib.parse import parse_qs
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from franca.control.caller import VIEWER
@@ -16,7 +18,7 @@ from franca.control.port import NodePort
 from franca.core.model import Millis
 from franca.engine.engine import Engine
 from franca.web.app import cookie_name
-from franca.web.auth import Authentication
+from franca.web.auth import Authentication, place_of
 from franca.web.body import JSON, Bodies
 from franca.web.files import Files
 from franca.web.problems import Declined
@@ -24,6 +26,10 @@ from franca.web.router import PUBLIC, REST_OF_PATH, Asked, Entry, Handler
 from franca.web.waiting import Waits
 
 FORM_BYTES_MAX: Final = 8 * 1024
+FORM_FIELDS_MAX: Final = 8
+SIGN_INS_MAX: Final = 64
+SIGN_INS_OF_ONE: Final = 4
+"""Forms that are awaited at a time, in all and from one address: nobody knows yet who they are."""
 STEPS_MAX: Final = 10_000
 """Turns that an answer about everything may take."""
 
@@ -83,6 +89,7 @@ class Pages:
         self._files = files
         self._authentication = authentication
         self._bodies = bodies
+        self._signing_in: Counter[str] = Counter()
 
     def entries(self) -> Iterable[Entry]:
         """The ways in. The files say nothing of the server, so they are for everybody."""
@@ -113,9 +120,8 @@ class Pages:
     async def sign_in(self, asked: Asked) -> Response:
         """Begin a session with a password or a token, from a form or as JSON."""
         request = asked.request
-        async with AsyncExitStack() as turns:
-            body = await self._bodies.read(request, FORM_BYTES_MAX, turns)
         address = request.client.host if request.client else ""
+        body = await self._form(request, place_of(address))
         try:
             caller = await self._authentication.caller_by(_secret_in(body), address)
         except Declined as declined:
@@ -134,6 +140,19 @@ class Pages:
         )
         return response
 
+    async def _form(self, request: Request, place: str) -> bytes:
+        counts = self._signing_in
+        if counts[place] >= SIGN_INS_OF_ONE or counts.total() >= SIGN_INS_MAX:
+            raise Declined(503, "busy", "too many sign in at a time", {"retry-after": "1"})
+        counts[place] += 1
+        try:
+            async with AsyncExitStack() as turns:
+                return await self._bodies.read(request, FORM_BYTES_MAX, turns)
+        finally:
+            counts[place] -= 1
+            if not counts[place]:
+                del counts[place]
+
     async def sign_out(self, asked: Asked) -> Response:
         """End the session of this browser."""
         name = cookie_name(asked.request)
@@ -149,6 +168,9 @@ def _secret_in(body: bytes) -> str:
     if text.lstrip().startswith("{"):
         try:
             return str(msgspec.json.decode(body, type=dict[str, str]).get("password", ""))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return ""
-    return parse_qs(text, max_num_fields=8).get("password", [""])[0]
+    try:
+        return parse_qs(text, max_num_fields=FORM_FIELDS_MAX).get("password", [""])[0]
+    except ValueError:
+        raise Declined(400, "bad-request", "the form has too many fields") from None

@@ -19,6 +19,10 @@ _NAMED: Final = re.compile(
     r"""|(?<![\w.\-])(?P<bare>[\w.\-]{1,128}))\s{0,8}[:=]\s{0,8}"""
 )
 """A name, and what stands between it and its value. Bounded everywhere: no text takes long."""
+NAMED_CHARS: Final = 512
+"""No name is longer, with all that stands between it and its value."""
+AT_ONCE_CHARS: Final = 8 * 1024
+"""What is looked through in one go, in which no other thread of the server gets its turn."""
 _OPEN: Final = {"{": "}", "[": "]"}
 _ESCAPED: Final = re.compile(r"\\u([0-9a-fA-F]{4})")
 
@@ -58,7 +62,7 @@ class Redaction:
         pieces: list[str] = []
         shown = 0
         at = 0
-        while (found := _NAMED.search(text, at)) is not None:
+        while (found := _next_name(text, at)) is not None:
             at = found.end()
             name = _ESCAPED.sub(_character, found["quoted"] or found["bare"])
             if self._hides(name.lower()):
@@ -66,6 +70,17 @@ class Redaction:
                 pieces += text[shown:at], quote, HIDDEN, quote
                 shown = at = _end_of_value(text, at)
         return "".join([*pieces, text[shown:]]) if pieces else text
+
+
+def _next_name(text: str, at: int) -> re.Match[str] | None:
+    """The first name from here on, looked for in steps: a text may be long, and have none."""
+    while at < len(text):
+        end = at + AT_ONCE_CHARS
+        found = _NAMED.search(text, at, end + NAMED_CHARS)
+        if found is not None and found.start() < end:
+            return found
+        at = end
+    return None
 
 
 def _character(found: re.Match[str]) -> str:

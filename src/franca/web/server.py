@@ -7,6 +7,8 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from functools import partial
+from heapq import nsmallest
 from typing import Final
 
 import msgspec
@@ -24,7 +26,7 @@ from franca.web.connection import HttpConnection, configuration
 from franca.web.events import Events
 from franca.web.files import Files
 from franca.web.guard import Hosts
-from franca.web.listener import HttpListener
+from franca.web.listener import ACCEPTS_PER_PASS, SPARED_S, HttpListener
 from franca.web.metrics import Metrics
 from franca.web.openapi import ASKED, document
 from franca.web.pages import Health, Pages
@@ -94,7 +96,19 @@ class WebServer:
     def listen(self, listening: socket.socket, tls: ssl.SSLContext | None) -> HttpListener:
         """Answer whoever connects to this socket."""
         connections = self._state.connections
-        return HttpListener(listening, tls, self._connection, lambda: len(connections))
+        count = partial(len, connections)
+        return HttpListener(listening, tls, self._connection, count, self._make_room)
+
+    def _make_room(self) -> None:
+        """Hang up on some of those who have had no request for longest."""
+        until = self._loop.time() - SPARED_S
+        idle = [
+            (one.idle_since, number, one)
+            for number, one in enumerate(self._state.connections)
+            if isinstance(one, HttpConnection) and (one.idle_since or until) < until
+        ]
+        for _, _, one in nsmallest(ACCEPTS_PER_PASS, idle):
+            one.transport.abort()
 
     def _unsent(self) -> int:
         """How much of all answers waits for peers."""

@@ -146,7 +146,7 @@ async def _read(params: Raw) -> Push:
     await pause_after(size)
     try:
         push = msgspec.json.decode(params, type=OPERATIONS["jobs.push"].params)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRequest(str(error)) from None
     assert isinstance(push, Push)
     await pause_after(size)
