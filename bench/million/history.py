@@ -104,8 +104,11 @@ class Stored:
         yield Query("name-any-state", q=f"name:{self.some('done')}")
         yield Query("id", "done", f"id:{self.ended.job_id(self.ended.jobs // 3)}")
         for state in ("done", "dead", "retrying", "scheduled", "ready"):
-            yield Query(f"time-older-{state}", state, "age>12h")
-            yield Query(f"time-newer-{state}", state, "age<2h")
+            yield Query(f"age-newer-{state}", state, "age<2h")
+        for state in ("done", "dead"):
+            yield Query(f"time-older-{state}", state, "ended>12h", exists=state == "done")
+            yield Query(f"time-newer-{state}", state, "ended<2h")
+        yield Query("time-between", "done", "ended>6h ended<12h")
 
 
 def history(setup: Setup) -> Iterator[Finding]:

@@ -58,6 +58,8 @@ def job(**fields: object) -> Job:
         ("age>1h", False),
         ("age>=1h", True),
         ("age<1h1s", True),
+        ("ended<1h", False),
+        ("ended>1ms", False),
         ("tries>3", True),
         ("tries>4", False),
         ("tries:4", True),

@@ -222,3 +222,51 @@ def test_a_page_that_has_all_counts_also_what_came_in_this_second(node: FakeNode
     node.commit()
     page = node.do("jobs.search")
     assert (len(page["jobs"]), page["total"], page["total_exact"]) == (1, 1, True)
+
+
+HOUR = 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("state", "q", "found"),
+    [
+        ("done", "ended<1h", [3]),
+        ("done", "ended>1h", [2, 1]),
+        ("done", "ended>=2h", [2, 1]),
+        ("done", "ended>2h", [1]),
+        ("done", "ended<=2h", [3, 2]),
+        ("done", "ended>1h ended<3h", [2]),
+        ("done", "-ended<1h", [2, 1]),
+        ("done", "age<1h", []),
+        ("done", "age<5h", [3, 2, 1]),
+        ("", "ended<1h", [4, 3]),
+        ("dead,ready", "ended<1h", [4]),
+        ("ready", "ended>1h", []),
+    ],
+)
+def test_jobs_are_found_by_how_long_ago_they_ended(
+    node: FakeNode, state: str, q: str, found: list[int]
+) -> None:
+    for queue in "abcde":
+        node.submit(queue)
+    for queue, hours in (("a", 1), ("b", 2), ("c", 4)):
+        finish(node, queue, NOW + hours * HOUR)
+    node.broker.kill(node.broker.jobs[4], node.now)
+    node.commit()
+    assert ids(node.do("jobs.search", state=state, q=q)) == found
+
+
+@pytest.mark.parametrize(
+    ("state", "q", "since", "until"),
+    [
+        ("done", "ended<1h", NOW - HOUR, 0),
+        ("", "ended>1h ended<2h", NOW - 2 * HOUR, NOW - HOUR + 1),
+        ("dead,done", "age<1h", NOW - HOUR, 0),
+        ("done,ready", "age<1h", 0, 0),
+        ("", "age<1h", 0, 0),
+        ("done", "-ended<1h age>1h", 0, 0),
+    ],
+)
+def test_the_store_looks_up_when_jobs_ended(state: str, q: str, since: int, until: int) -> None:
+    search = job_search.wanted_of(state, q, NOW).search()
+    assert (search.since, search.until) == (since, until)

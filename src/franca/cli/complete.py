@@ -13,7 +13,7 @@ PATIENCE_S = 0.5
 SHELLS = ("bash", "zsh", "fish")
 FIELDS = (
     "queue:", "type:", "state:", "via:", "by:", "worker:", "error:", "class:", "arg:", "id:",
-    "name:", "key:", "age>", "ran>", "tries>",
+    "name:", "key:", "age>", "ended<", "ran>", "tries>",
 )  # fmt: skip
 STATES = ("scheduled", "retrying", "ready", "running", "done", "dead", "cancelled")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -19,7 +19,7 @@ from franca.control.query import CHARS_MAX, Filter, Hide, read_filter
 from franca.control.states import ENDED, StateFilter, read_states
 from franca.core.errors import NotFound
 from franca.core.history import Found, Search
-from franca.core.model import Job, Millis, State
+from franca.core.model import NEVER, Job, Millis, State
 
 PAGE_JOBS_MAX = 500
 LOOK_S = 0.005
@@ -83,9 +83,25 @@ class Wanted(Struct, frozen=True):
             names=asked.exact("name"),
             ids=asked.ids,
             retried=waits,
+            since=max(self._since(), default=NEVER),
+            until=min(self._until(), default=NEVER),
             fits=None if self.is_plain else self.fits,
             body_bytes=-1 if asked.reads_bodies else ROW_BYTES,
         )
+
+    def _since(self) -> Iterator[Millis]:
+        """Moments behind which all that is meant has ended."""
+        # Of jobs that have ended: it was after they were submitted.
+        are_over = bool(self.states.names) and self.states.names <= {*ENDED, "dead"}
+        for operator, span in self.filter.spans("ended", *(("age",) if are_over else ())):
+            if operator.startswith("<"):
+                yield self.now - span
+
+    def _until(self) -> Iterator[Millis]:
+        """Moments before which all that is meant has ended."""
+        for operator, span in self.filter.spans("ended"):
+            if operator.startswith(">"):
+                yield self.now - span + 1
 
 
 def wanted_of(state: str, q: str, now: Millis) -> Wanted:

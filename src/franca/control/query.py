@@ -19,6 +19,7 @@ from franca.control.fill import by_of, last_error
 from franca.control.grouping import class_of
 from franca.control.port import BadRequest
 from franca.control.states import StateFilter, public_state, read_states
+from franca.core.history import end_of
 from franca.core.model import Job, JobId, Millis, State
 from franca.values import read_duration
 
@@ -42,10 +43,11 @@ FIELDS = {
     "key": "what makes it unique",
     "state": "one of the seven states",
     "age": "since it was submitted: age>1h",
+    "ended": "since it ended or died: ended<1h",
     "ran": "how long it ran: ran>30s",
     "tries": "runs so far: tries>3",
 }
-SPANS = ("age", "ran")
+SPANS = ("age", "ended", "ran")
 NUMBERS = (*SPANS, "tries")
 _OPERATORS = (">=", "<=", ":", ">", "<")
 _CALCULATED: dict[str, Callable[[int, int], bool]] = {
@@ -111,6 +113,12 @@ class Filter(Struct, frozen=True):
         if all(word.isascii() and word.isdigit() for word in words):
             return tuple(int(word) for word in words if len(word) <= DIGITS_MAX)
         return ()
+
+    def spans(self, *fields: str) -> Iterator[tuple[str, Millis]]:
+        """The bounds of these spans that must hold, each with how it is compared."""
+        for term in self.terms:
+            if term.field in fields and not term.negated:
+                yield term.operator, term.number
 
     @property
     def reads_bodies(self) -> bool:
@@ -294,6 +302,8 @@ def _number_of(field: str, job: Job, now: Millis) -> int | None:
         return job.attempts
     if field == "age":
         return now - job.created_at
+    if field == "ended":
+        return now - end_of(job) if end_of(job) else None
     if not job.started_at:
         return None
     if job.state is State.LEASED:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from franca.core.errors import Refused
-from franca.core.model import NEVER, Job, JobId, Millis, State
+from franca.core.model import KEPT_MS, NEVER, Job, JobId, Millis, State
 
 LOOK_MAX: Final = 20_000
 """Rows that a search looks at, as a rule, before it says how far it has come."""
@@ -162,6 +162,13 @@ class RatesQuery(Struct, frozen=True):
     step_ms: Millis = MINUTE_MS
     of: str = "all"
     names: tuple[str, ...] = ()
+
+
+def end_of(job: Job) -> Millis:
+    """When a job ended or died; NEVER if it lives."""
+    if job.state is State.DEAD:
+        return job.run_at % KEPT_MS  # what the store has of it
+    return job.ended_at if job.state in (State.DONE, State.CANCELLED) else NEVER
 
 
 def bucket_of(span_ms: Millis) -> int:

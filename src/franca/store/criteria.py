@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Self, TypeVar
 
-from franca.core.history import BadCursor, Found, Search
-from franca.core.model import KEPT_MS, NEVER, Job, JobId, JobQuery, Millis, State
+from franca.core.history import BadCursor, Found, Search, end_of
+from franca.core.model import NEVER, Job, JobId, JobQuery, Millis, State
 from franca.store.ended import Ended
 
 Key = tuple[int, int]
@@ -188,8 +188,4 @@ def _is_retried(job: Job | Ended) -> bool | None:
 
 
 def _end_of(job: Job | Ended) -> Millis:
-    """When it ended or died; 0 if it lives."""
-    if isinstance(job, Ended) or job.state in ENDED:
-        return job.ended_at
-    # Not `ended_at`: what is kept of a dead job in the store is its time.
-    return job.run_at % KEPT_MS if job.state is State.DEAD else NEVER
+    return job.ended_at if isinstance(job, Ended) else end_of(job)

@@ -14,10 +14,12 @@ export const FIELDS = {
   name: { hint: "what its protocol calls it: jid, handle", ops: [":"] },
   key: { hint: "what makes it unique", ops: [":"] },
   age: { hint: "since it was submitted: age>1h", ops: [">", "<"] },
+  ended: { hint: "since it ended or died: ended<1h", ops: [">", "<"] },
   ran: { hint: "how long it ran: ran>30s", ops: [">", "<"] },
   tries: { hint: "runs so far: tries>3", ops: [":", ">", "<"] },
 };
 
+const SPANS = new Set(["age", "ended", "ran"]);
 const TERM = /(-?)(?:([a-z]+)(:|>=|<=|>|<))?("(?:[^"\\]|\\.)*"?|\S+)/gy;
 
 /** {terms: [{not, field, op, value, from, to}], error: text | null} */
@@ -40,7 +42,7 @@ export function parse(text) {
     } // still being typed
     if (field && !FIELDS[field]) error = `There is no field “${field}”. ${nearest(field)}`;
     if (value.startsWith('"')) value = value.slice(1).replace(/"$/, "").replace(/\\(.)/g, "$1");
-    if ((field === "age" || field === "ran") && spanMs(value) === null)
+    if (SPANS.has(field) && spanMs(value) === null)
       error = `“${value}” is not a duration. Write 90s, 5m, 2h or 1d.`;
     terms.push({
       not: not === "-",
@@ -95,7 +97,7 @@ export function complete(text, caret, known) {
     const start = caret - typed.length;
     const values =
       known[m[1]] ||
-      (m[1] === "age" || m[1] === "ran"
+      (SPANS.has(m[1])
         ? ["30s", "5m", "1h", "1d"].map((v) => ({ value: v }))
         : []);
     return values
