@@ -41,6 +41,7 @@ from franca.node.node import Node
 from franca.node.operators import Operators
 from franca.node.process import (
     keep_large_buffers,
+    prefer_the_loop,
     raise_file_limit,
     within_file_limit,
     without_backlogs,
@@ -88,6 +89,7 @@ def run(settings: Settings, announce: Announce | None = None) -> int:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.umask(0o077)
     keep_large_buffers()
+    prefer_the_loop()
     logs = log.start(settings.log_format, settings.log_level, secrets=secrets_of(settings))
     server = Server(settings, announce)
     try:
