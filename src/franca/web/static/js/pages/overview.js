@@ -270,7 +270,7 @@ export function page(ctx) {
       if (empty) return first(health);
       return [
         head("Overview", {
-          sub: `${plural(data.workers.all, "worker")}, ${plural(data.queues.length, "queue")}, jobs over ${plural(new Set(data.crossings.filter((c) => c.count).map((c) => c.via)).size, "protocol")} in the last hour`,
+          sub: `${plural(data.workers.all, "worker")}, ${plural(data.queues.length, "queue")}, ${plural(new Set(data.crossings.filter((c) => c.count).map((c) => c.via)).size, "protocol")} in the last hour`,
           tools: [segment("range", RANGES, range()), button("Submit a job", "submit")],
         }),
         figures(),
