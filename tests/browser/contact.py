@@ -49,8 +49,10 @@ def picture(
     for name, page in pages.items():
         browser.open(address + page, **look)
         browser.until("!document.querySelector('.loading')")
-        path = folder / f"{name}-{look['width']}-{look['scheme']}.png"
-        browser.shot(path, whole=look["width"] == 390)
+        if look["width"] == 390:
+            # The bar at the bottom of the window would hide a part of a longer page.
+            browser.resize(390, int(browser.js("document.documentElement.scrollHeight")))
+        browser.shot(folder / f"{name}-{look['width']}-{look['scheme']}.png")
 
 
 def picture_all(browser: Browser, address: str, pages: dict[str, str], folder: Path) -> None:

@@ -53,3 +53,17 @@ def test_every_line_that_pushes_a_job_does(
         for n, protocol in enumerate(PUSHING, 1):
             push(browser, server, protocol)
             assert len(listed(server)) == n
+
+
+def test_a_line_for_a_server_that_wants_a_password_says_where_it_goes(
+    browser: Browser, dashboard: str
+) -> None:
+    browser.open(f"{dashboard}#/")
+    over_http = "import('./js/listeners.js').then((it) => [true, false].map((password) => it.overHttp({ password })))"
+    asked, free = browser.js(over_http)
+    assert asked.startswith("curl -u :PASSWORD http")
+    assert free.startswith("curl http")
+    told = browser.js(
+        "import('./js/listeners.js').then((it) => it.firstLine({ protocol: 'faktory', address: '127.0.0.1:7419', client: 'x', password: true }))"
+    )
+    assert told == {"line": "x", "pushes": False}

@@ -99,8 +99,8 @@ def test_a_dead_job_is_retried_and_its_worker_gets_it(browser: Browser, around: 
 def test_workers_of_one_machine_have_one_host_and_are_asked_what_they_can_be_asked(
     browser: Browser, around: World
 ) -> None:
-    around.worker("gearman", "one", ["odd"])
-    around.worker("faktory", "two", ["odd"])
+    around.worker("gearman", "worker-one", ["odd"])
+    around.worker("faktory", "worker-two", ["odd"])
     browser.open(f"{around.address}#/workers?q=odd")
     browser.until_shown("2 workers on 1 host")
     rows = "[...document.querySelectorAll('tbody tr')].map((row) => [row.dataset.key.split('/')[0], row.querySelectorAll('[data-act=stop]').length])"

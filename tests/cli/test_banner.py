@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from franca.cli.serve import banner
 from franca.node.config import load, variable_of
-from franca.node.hints import client_line
+from franca.node.hints import client_line, needs
 from franca.node.settings import LISTENERS, Settings, Tls
 from franca.values import read_address
 from tests.support.server import free_port
@@ -96,6 +96,30 @@ def test_a_client_is_pointed_at_a_listener(
 ) -> None:
     settings = replace(settings, tls=Tls("cert", "key")) if tls else settings
     assert client_line(listener, read_address(address), settings) == line
+
+
+def test_it_is_told_which_listeners_ask_for_tls_or_a_password(tmp_path: Path) -> None:
+    settings = load({"data": str(tmp_path)}, {"FAKTORY_PASSWORD": "sesame"})
+    settings = replace(settings, tls=Tls("cert", "key"))
+    told = {
+        name: tuple(needs(name, read_address(address), settings).values())
+        for name, address in [
+            ("faktory", "127.0.0.1:7419"),
+            ("web", "127.0.0.1:7420"),
+            ("gearman", "127.0.0.1:4730"),
+            ("periodic", "unix:/run/p.sock"),
+        ]
+    }
+    assert told == {
+        "faktory": (True, True),
+        "web": (True, True),
+        "gearman": (True, False),
+        "periodic": (False, False),
+    }
+    open_to_all = load({"data": str(tmp_path)}, {})
+    assert needs("web", read_address("127.0.0.1:7420"), open_to_all) == {
+        "tls": False, "password": False,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("form", ["console", "json"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from franca.node.settings import Settings, is_secured
+from franca.node.settings import Settings, asks_for_password, is_secured
 from franca.protocols.registry import PROTOCOLS
 from franca.values import Address
 
@@ -29,6 +29,13 @@ def client_line(listener: str, address: Address, settings: Settings) -> str:
     secret = declared.client_secret if is_secured(settings, listener) else ""
     host, port = _reached_at(address), address.port
     return declared.client_line.format(tls=tls, secret=secret, host=host, port=port)
+
+
+def needs(listener: str, address: Address, settings: Settings) -> dict[str, bool]:
+    """Whether a client of this listener must speak TLS, and whether it must know a secret."""
+    is_web = listener == WEB
+    asks = asks_for_password(settings) if is_web else is_secured(settings, listener)
+    return {"tls": bool(settings.tls.certificate) and not address.path, "password": asks}
 
 
 def _reached_at(address: Address) -> str:

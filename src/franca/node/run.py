@@ -34,7 +34,7 @@ from franca.node.clock import SystemClock
 from franca.node.datadir import DataDir, RoomWatch, make_store
 from franca.node.files import FileWatches
 from franca.node.gauges import memory_mb
-from franca.node.hints import client_line
+from franca.node.hints import client_line, needs
 from franca.node.listeners import Listeners
 from franca.node.measure import measure
 from franca.node.node import Node
@@ -380,8 +380,10 @@ class Server(Operators):
         }
 
     def _listener(self, name: str, address: str) -> dict[str, object]:
-        hint = client_line(name, read_address(address), self.settings)
-        return {"protocol": name, "address": written(address), "client": written(hint)}
+        where = read_address(address)
+        hint = client_line(name, where, self.settings)
+        told: dict[str, object] = {"protocol": name, "address": written(address)}
+        return told | {"client": written(hint)} | needs(name, where, self.settings)
 
 
 def _report(failure: BaseException, data: DataDir) -> int:

@@ -57,8 +57,8 @@ const PUSH = {
 };
 
 /** What pushes a job to where this page is from. */
-export const overHttp = () =>
-  `curl ${new URL("api/v1/jobs", location.origin + location.pathname)} -H 'content-type: application/json' -d '{"queue":"default","type":"hello","args":["world"]}'`;
+export const overHttp = (web) =>
+  `curl ${web?.password ? "-u :PASSWORD " : ""}${new URL("api/v1/jobs", location.origin + location.pathname)} -H 'content-type: application/json' -d '{"queue":"default","type":"hello","args":["world"]}'`;
 
 /** {line, pushes}: a line that pushes a job with Debian's tools where there is one, else where to point a client. */
 export function firstLine(listener) {

@@ -52,7 +52,7 @@ export const first = (health) => [
   h(
     "ol",
     { class: "ways" },
-    h("li", null, h("h2", null, proto("rest"), "Anywhere"), command(overHttp())),
+    h("li", null, h("h2", null, proto("rest"), "Anywhere"), command(overHttp(health?.listeners?.find((one) => one.protocol === "web")))),
     h(
       "li",
       null,

@@ -4,7 +4,7 @@ import { PROTOCOLS, protocolName } from "../words.js";
 import { Crosshair, Plot } from "../chart.js";
 import { spark, stack } from "../spark.js";
 import { h, island } from "../dom.js";
-import { num, percent, plural, rate, roughly, short, span } from "../format.js";
+import { num, percent, plural, rate, short, span } from "../format.js";
 import { spanMs } from "../query.js";
 import { notice } from "../notices.js";
 import { askWorker, button, head, proto, section, segment, table, undoable } from "../ui.js";
@@ -115,7 +115,7 @@ export function page(ctx) {
   function known({ t, ready }) {
     const at = (ready || []).findIndex((value) => value !== null);
     const whole = at <= 0 && t.length > 1 && t[t.length - 1] - t[0] > 0.9 * spanMs(range());
-    return whole ? range() : roughly(t[t.length - 1] - t[at]);
+    return whole ? range() : span(t[t.length - 1] - t[at]);
   }
 
   /** By how much it grew since the first moment of the range that is known. */
@@ -270,7 +270,7 @@ export function page(ctx) {
       if (empty) return first(health);
       return [
         head("Overview", {
-          sub: `${plural(data.workers.all, "worker")}, ${plural(data.queues.length, "queue")}, jobs over ${plural(new Set(data.crossings.filter((c) => c.count).map((c) => c.via)).size, "protocol")} in the last hour`,
+          sub: `${plural(data.workers.all, "worker")}, ${plural(data.queues.length, "queue")}, ${plural(new Set(data.crossings.filter((c) => c.count).map((c) => c.via)).size, "protocol")} in the last hour`,
           tools: [segment("range", RANGES, range()), button("Submit a job", "submit")],
         }),
         figures(),
