@@ -21,10 +21,10 @@ _M_MMAP_THRESHOLD = -3
 
 
 def prefer_the_loop() -> None:
-    """Let threads that compute, as a search does, keep the event loop waiting for a short time only.
+    """Bound how long a thread that computes, such as a search, keeps the event loop waiting.
 
-    After each call in which it lets others run, a sync of the disk among them, it waits for so long
-    as they take; they would take Python's 5 ms.
+    The loop waits for it after each call in which it lets others run, a sync of the disk among
+    them. Python's own bound is 5 ms.
     """
     sys.setswitchinterval(SWITCH_S)
 
