@@ -261,11 +261,15 @@ def test_the_page_asks_at_most_once_a_second_and_not_while_it_is_stopped(
     browser: Browser, dashboard: str
 ) -> None:
     browser.open(f"{dashboard}#/queues", clock=True)
-    for _ in range(10):
+    at: list[int] = []
+    steps = 0
+    # Where the machine is slow, an answer may be read later than the page's time goes by.
+    while len(at) < 9 and steps < 100:
         browser.passes(1000)
-    at = asked(browser, "queues")
+        at = asked(browser, "queues")
+        steps += 1
     # The first is the page itself, and another may follow it as soon as the stream is open.
-    assert 8 <= len(at) <= 13
+    assert 9 <= len(at) <= steps + 3
     assert all(later - earlier > 900 for earlier, later in pairwise(at[1:]))
     assert browser.js("window.streams") == 1
     browser.press("p")
