@@ -24,7 +24,7 @@ WRITTEN: dict[type[msgspec.Struct], str] = {
     Attempt: "holder started_at ended_at outcome error_kind error_text trace",
     Ended: (
         "id queue kind name state origin media priority created_at ready_at started_at ended_at holder "
-        "attempts failures losses attempt_log body result by digest key policy"
+        "attempts failures losses attempt_log body result by key"
     ),
 }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
-from franca.control.measured import Spread
+from franca.control.measured import COUNTED_AT_ONCE, Spread
 from franca.core.history import bucket_of, percentile
 
 TICK_S = 0.05
@@ -28,8 +28,9 @@ class Gauges:
         self.commits = 0
         self.commit_spans = Spread(COMMIT_S)
         self.group_jobs = Spread(GROUP_JOBS)
-        self._took: dict[int, int] = {}
-        self._took_before: dict[int, int] = {}
+        self._took: Counter[int] = Counter()
+        self._took_before: Counter[int] = Counter()
+        self._took_us: list[int] = []
         self._turns_at = 0.0
         self._last = 0.0
         self._lags: deque[float] = deque(maxlen=SAMPLES)
@@ -59,26 +60,24 @@ class Gauges:
         """Note that a group is durable, and for how long the disk was waited for."""
         self.commits += 1
         self.commit_spans.add(took_s)
-        if now_s >= self._turns_at:
-            self._turn(now_s)
-        bucket = bucket_of(int(took_s * 1_000_000))
-        self._took[bucket] = self._took.get(bucket, 0) + 1
+        self._took_us.append(int(took_s * 1_000_000))
+        if len(self._took_us) >= COUNTED_AT_ONCE or now_s >= self._turns_at:
+            self._count(now_s)
 
     def commit_ms(self, part: float, now_s: float) -> float | None:
         """What this part of the commits of the last minute did not exceed; None without any."""
-        if now_s >= self._turns_at:
-            self._turn(now_s)
-        took = dict(self._took_before)
-        for bucket, count in self._took.items():
-            took[bucket] = took.get(bucket, 0) + count
-        found = percentile(took, part)
+        self._count(now_s)
+        found = percentile(self._took_before + self._took, part)
         return None if found is None else found / 1_000
 
-    def _turn(self, now_s: float) -> None:
-        is_old = now_s >= self._turns_at + COMMITS_S
-        self._took_before = {} if is_old else self._took
-        self._took = {}
-        self._turns_at = now_s + COMMITS_S
+    def _count(self, now_s: float) -> None:
+        if now_s >= self._turns_at:
+            is_old = now_s >= self._turns_at + COMMITS_S
+            self._took_before = Counter() if is_old else self._took
+            self._took = Counter()
+            self._turns_at = now_s + COMMITS_S
+        self._took.update(map(bucket_of, self._took_us))
+        self._took_us.clear()
 
 
 class Ticker:

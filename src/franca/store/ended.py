@@ -36,11 +36,11 @@ class Ended(msgspec.Struct, array_like=True, gc=False):
     body: bytes
     result: bytes
     by: int = 0
-    digest: int = 0
     key: str = ""
-    policy: Policy = Policy()
 
 
+POLICY = Policy()
+"""That of a job that has ended is not kept."""
 Note = tuple[int, str, str, int, int]
 """A minute, a queue and a kind, what happened to their jobs (`FAILED`, `DIED`), and how often."""
 FAILED, DIED = -1, int(State.DEAD)
@@ -75,9 +75,7 @@ def encode(jobs: Iterable[Job]) -> bytes:
                 job.body[:body],
                 job.result[:result],
                 job.by,
-                job.digest,
                 job.key,
-                job.policy,
             )
             for job in jobs
         ]
@@ -119,7 +117,7 @@ def job_of(ended: Ended) -> Job:
         ended.body,
         ended.media,
         ended.origin,
-        ended.policy,
+        POLICY,
         ended.priority,
         ended.created_at,
         state=ended.state,
@@ -133,5 +131,4 @@ def job_of(ended: Ended) -> Job:
         ended_at=ended.ended_at,
         result=ended.result,
         by=ended.by,
-        digest=ended.digest,
     )

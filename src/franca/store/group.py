@@ -52,7 +52,7 @@ FLUSHED_ROWS = 1_000
 FLUSHED_BYTES = 4 * 1024 * 1024
 """A table with no more rows and bytes than these is emptied by a flush, not put aside: what is put
 aside changes the schema, which costs every later flush more than to delete a few rows."""
-SEGMENT_ROW_BYTES = 80_000
+SEGMENT_ROW_BYTES = 120_000
 """What a row of `segments` has, about."""
 PIECE_JOBS = 200
 PIECE_BYTES = 1024 * 1024

@@ -24,7 +24,7 @@ from franca.store.port import Bounds
 from franca.store.rates import Happened
 from franca.store.rows import Row, seal
 
-SEGMENT_JOBS = 4_096
+SEGMENT_JOBS = 8_192
 SEGMENT_BYTES = 4 * 1024 * 1024
 SEGMENT_MS: Millis = 15 * MINUTE_MS
 """A segment ends with the piece that makes it have so many jobs or bytes, or be so old."""
