@@ -135,27 +135,26 @@ class Growing:
         return len(self.ids)
 
     def add(self, jobs: Sequence[Job] | Sequence[Ended], size: int) -> None:
-        """One more piece. Called in every commit: nothing here may take long for each job."""
-        moments = [job.ended_at for job in jobs]
-        minute = moments[-1] // MINUTE_MS
-        self.ids.extend([job.id for job in jobs])
-        self.names.extend([crc32(job.name.encode()) for job in jobs])
-        self.cancelled += [job.state for job in jobs].count(CANCELLED)
-        # How long they waited and ran, as by `bucket_of`.
-        self.happened.update(
-            [
-                (
-                    minute,
-                    job.queue,
-                    job.kind,
-                    job.state,
-                    ((wait := job.started_at - job.ready_at) * wait).bit_length(),
-                    ((ran := job.ended_at - job.started_at) * ran).bit_length(),
-                )
-                for job in jobs
-            ]
-        )
-        self._add_piece(len(jobs), size, min(moments), max(moments))
+        """One more piece. Called in every commit, most of which have few jobs."""
+        happened, minute = self.happened, jobs[-1].ended_at // MINUTE_MS
+        add_id, add_name, count_of = self.ids.append, self.names.append, happened.get
+        low = high = jobs[0].ended_at
+        for job in jobs:
+            ended_at, started_at, state = job.ended_at, job.started_at, job.state
+            add_id(job.id)
+            add_name(crc32(job.name.encode()))
+            if ended_at < low:
+                low = ended_at
+            if ended_at > high:
+                high = ended_at
+            if state is CANCELLED:
+                self.cancelled += 1
+            # How long it waited and ran, as by `bucket_of`, without a call.
+            waited, ran = started_at - job.ready_at, ended_at - started_at
+            waited, ran = (waited * waited).bit_length(), (ran * ran).bit_length()
+            key = minute, job.queue, job.kind, state, waited, ran
+            happened[key] = count_of(key, 0) + 1
+        self._add_piece(len(jobs), size, low, high)
 
     def add_notes(self, notes: Sequence[Note], size: int) -> None:
         """A piece that has no jobs."""
