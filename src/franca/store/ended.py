@@ -49,37 +49,45 @@ _decode = msgspec.msgpack.Decoder(list[Ended]).decode
 _decode_notes = msgspec.msgpack.Decoder(list[Note]).decode
 
 
+def rows_of(jobs: Iterable[Job]) -> list[Row]:
+    """What a piece has of each of them."""
+    body, result = model.HISTORY_BODY_BYTES, model.HISTORY_RESULT_BYTES
+    return [
+        (
+            job.id,
+            job.queue,
+            job.kind,
+            job.name,
+            job.state + 0,  # an enum takes twice as long
+            job.origin,
+            job.media,
+            job.priority,
+            job.created_at,
+            job.ready_at,
+            job.started_at,
+            job.ended_at,
+            job.holder,
+            job.attempts,
+            job.failures,
+            job.losses,
+            job.attempt_log,
+            job.body[:body],
+            job.result[:result],
+            job.by,
+            job.key,
+        )
+        for job in jobs
+    ]
+
+
 def encode(jobs: Iterable[Job]) -> bytes:
     """One piece for all of them."""
-    body, result = model.HISTORY_BODY_BYTES, model.HISTORY_RESULT_BYTES
-    return _encode(
-        [
-            (
-                job.id,
-                job.queue,
-                job.kind,
-                job.name,
-                job.state + 0,  # an enum takes twice as long
-                job.origin,
-                job.media,
-                job.priority,
-                job.created_at,
-                job.ready_at,
-                job.started_at,
-                job.ended_at,
-                job.holder,
-                job.attempts,
-                job.failures,
-                job.losses,
-                job.attempt_log,
-                job.body[:body],
-                job.result[:result],
-                job.by,
-                job.key,
-            )
-            for job in jobs
-        ]
-    )
+    return encode_rows(rows_of(jobs))
+
+
+def encode_rows(rows: Sequence[Row]) -> bytes:
+    """The same of what it has of each."""
+    return _encode(rows)
 
 
 def encode_notes(failed: Sequence[RunNote], died: Sequence[RunNote]) -> tuple[bytes, list[Note]]:

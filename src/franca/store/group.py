@@ -259,7 +259,8 @@ class GroupWriter:
 
     def _remember_ended(self, jobs: Sequence[Job], group: list[Batch]) -> None:
         for start in range(0, len(jobs), PIECE_JOBS):
-            for part, piece in _pieces(jobs[start : start + PIECE_JOBS]):
+            rows = ended.rows_of(jobs[start : start + PIECE_JOBS])
+            for part, piece in _pieces(rows):
                 self._remember(len(part), piece, group)
                 self.history.add(piece, part)
 
@@ -303,12 +304,12 @@ class GroupWriter:
         self.sealed ^= self.seals.pop((table, name), 0)
 
 
-def _pieces(jobs: Sequence[Job]) -> Iterator[tuple[Sequence[Job], bytes]]:
+def _pieces(rows: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bytes]]:
     """The jobs of each piece of history, and the piece; halves of what is too large."""
-    piece = ended.encode(jobs)
-    if len(piece) <= PIECE_BYTES or len(jobs) == 1:
-        yield jobs, piece
+    piece = ended.encode_rows(rows)
+    if len(piece) <= PIECE_BYTES or len(rows) == 1:
+        yield rows, piece
     else:
-        half = len(jobs) // 2
-        yield from _pieces(jobs[:half])
-        yield from _pieces(jobs[half:])
+        half = len(rows) // 2
+        yield from _pieces(rows[:half])
+        yield from _pieces(rows[half:])

@@ -27,7 +27,7 @@ from franca.core.stubs import needs_stub, stub_of
 from franca.core.wants import Recall, Snapshot, SupplyReady, SupplyWaiting, Want
 from franca.store import rates
 from franca.store.criteria import Criteria, Key, order_of_search, put_together, read_cursor
-from franca.store.ended import encode_notes
+from franca.store.ended import encode_notes, rows_of
 from franca.store.port import KEPT, Bounds, Store, StoreError, count_timed, fits, order_of
 from franca.store.rows import BODY_APART_BYTES
 from franca.store.segments import Growing
@@ -122,13 +122,13 @@ class MemoryStore(Store):
     def _remember(self, changes: Changes) -> None:
         growing = Growing(1)
         if changes.ended:
-            growing.add(changes.ended, 0)
+            growing.add(rows_of(changes.ended), 0)
             self.ended.extend(changes.ended)
             self._ended_bytes += sum(map(_size_of, changes.ended))
         _, notes = encode_notes(changes.failed, changes.died)
         if notes:
             growing.add_notes(notes, 0)
-        self._cancelled += growing.cancelled
+        self._cancelled += growing.counted().cancelled
         self._latest = growing.max_at
         rates.fold(growing.happened, self._slots)
         self._forget_old()

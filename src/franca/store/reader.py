@@ -152,7 +152,7 @@ class Searcher:
             with history.lock:
                 # What is not in the rows that this transaction sees is in memory.
                 db.execute("SELECT id FROM rates LIMIT 1").fetchone()
-                happened = [dict(growing.happened) for growing in history.growing]
+                happened = [dict(growing.counted().happened) for growing in history.growing]
                 noted = list(history.noted)
             found = list(rates.read(db, query))
         slots: Slots = {}

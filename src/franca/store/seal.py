@@ -33,7 +33,7 @@ class Fold:
     def __init__(self, growing: Growing) -> None:
         self.growing = growing
         self.slots: Slots = {}
-        self._slices = rates.folding(growing.happened, self.slots)
+        self._slices = rates.folding(growing.counted().happened, self.slots)
 
     def go_on(self, slices: int) -> bool:
         """Add up some more; whether that is all."""

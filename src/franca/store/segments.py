@@ -12,13 +12,14 @@ from array import array
 from collections import Counter, deque
 from collections.abc import Sequence
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, Self
 from zlib import crc32
 
 import msgspec
+from msgspec.structs import astuple
 
 from franca.core.history import MINUTE_MS, Past, Tally
-from franca.core.model import NEVER, Job, Millis, State
+from franca.core.model import NEVER, Millis, State
 from franca.store.ended import DIED, FAILED, Ended, Note, read_notes, read_piece
 from franca.store.port import Bounds
 from franca.store.rates import Happened
@@ -33,7 +34,15 @@ SEGMENT_PART = 10
 NAMES_MAX = 2_000
 BOTH_MAX = 250
 """A segment of more queues, or kinds, does not say which, nor one of more combinations of both."""
-CANCELLED = State.CANCELLED
+COUNTED_AT_ONCE = 512
+COUNTED_BYTES = 256 * 1024
+"""So many ended jobs, or pieces of so many bytes, are counted at once."""
+CANCELLED = int(State.CANCELLED)
+ID, QUEUE, KIND, NAME, STATE, READY_AT, STARTED_AT, ENDED_AT = (
+    Ended.__struct_fields__.index(name)
+    for name in ("id", "queue", "kind", "name", "state", "ready_at", "started_at", "ended_at")
+)
+"""Where a piece has them."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -119,60 +128,82 @@ def name_sum(name: str) -> int:
 
 
 class Growing:
-    """The pieces behind the last segment, or those of a segment that is not written yet."""
+    """The pieces behind the last segment, or those of a segment that is not written yet.
+
+    A commit only notes what has ended: it is counted many at a time, or when somebody wants to know
+    (`counted`).
+    """
 
     def __init__(self, first_piece: int) -> None:
         self.first_piece = first_piece
         self.sizes, self.ids, self.names = array("I"), array("q"), array("I")
         self.happened: Counter[Happened] = Counter()
-        self.bytes = self.cancelled = self.notes = 0
+        self.jobs = self.bytes = self.cancelled = self.notes = 0
         self.min_at: Millis = 1 << 62
         self.max_at = self.last_at = NEVER
+        self._lock = Lock()
+        self._new: list[Row] = []
+        self._new_bytes = 0
 
-    @property
-    def jobs(self) -> int:
-        """How many there are."""
-        return len(self.ids)
+    def add(self, ended: Sequence[Row], size: int) -> None:
+        """One more piece, of jobs as the piece has them (`ended.rows_of`)."""
+        self.jobs += len(ended)
+        first, last = ended[0][ENDED_AT], ended[-1][ENDED_AT]
+        self._add_piece(len(ended), size, first, last)
+        with self._lock:
+            self._new.extend(ended)
+        self._new_bytes += size
+        if len(self._new) >= COUNTED_AT_ONCE or self._new_bytes >= COUNTED_BYTES:
+            self._new_bytes = 0
+            self.counted()
 
-    def add(self, jobs: Sequence[Job] | Sequence[Ended], size: int) -> None:
-        """One more piece. Called in every commit, most of which have few jobs."""
-        happened, minute = self.happened, jobs[-1].ended_at // MINUTE_MS
-        add_id, add_name, count_of = self.ids.append, self.names.append, happened.get
-        low = high = jobs[0].ended_at
-        for job in jobs:
-            ended_at, started_at, state = job.ended_at, job.started_at, job.state
-            add_id(job.id)
-            add_name(crc32(job.name.encode()))
+    def counted(self) -> Self:
+        """This, with all that was added to it counted. May be called on another thread."""
+        with self._lock:
+            if self._new:
+                self._count(self._new)
+                self._new.clear()
+        return self
+
+    def _count(self, ended: Sequence[Row]) -> None:
+        happened, count_of = self.happened, self.happened.get
+        low, high = self.min_at, self.max_at
+        for row in ended:
+            ended_at, started_at, state = row[ENDED_AT], row[STARTED_AT], row[STATE]
             if ended_at < low:
                 low = ended_at
             if ended_at > high:
                 high = ended_at
-            if state is CANCELLED:
+            if state == CANCELLED:
                 self.cancelled += 1
             # How long it waited and ran, as by `bucket_of`, without a call.
-            waited, ran = started_at - job.ready_at, ended_at - started_at
+            waited, ran = started_at - row[READY_AT], ended_at - started_at
             waited, ran = (waited * waited).bit_length(), (ran * ran).bit_length()
-            key = minute, job.queue, job.kind, state, waited, ran
+            key = ended_at // MINUTE_MS, row[QUEUE], row[KIND], state, waited, ran
             happened[key] = count_of(key, 0) + 1
-        self._add_piece(len(jobs), size, low, high)
+        self.min_at, self.max_at = low, high
+        self.ids.extend([row[ID] for row in ended])
+        self.names.extend([crc32(row[NAME].encode()) for row in ended])
 
     def add_notes(self, notes: Sequence[Note], size: int) -> None:
         """A piece that has no jobs."""
-        for minute, queue, kind, what, count in notes:
-            self.happened[minute, queue, kind, what, 0, 0] += count
+        with self._lock:
+            for minute, queue, kind, what, count in notes:
+                self.happened[minute, queue, kind, what, 0, 0] += count
         self.notes += len(notes)
         minutes = [minute for minute, *_ in notes]
         self._add_piece(0, size, min(minutes) * MINUTE_MS, max(minutes) * MINUTE_MS)
 
-    def _add_piece(self, jobs: int, size: int, min_at: Millis, max_at: Millis) -> None:
+    def _add_piece(self, jobs: int, size: int, first_at: Millis, last_at: Millis) -> None:
         self.sizes.append(jobs)
         self.bytes += size
-        self.min_at = min(self.min_at, min_at)
-        self.max_at = max(self.max_at, max_at)
-        self.last_at = max_at
+        self.min_at = min(self.min_at, first_at)
+        self.max_at = max(self.max_at, last_at)
+        self.last_at = last_at
 
     def segment(self) -> Segment:
         """What is to be written of it."""
+        self.counted()
         return Segment(
             self.first_piece + len(self.sizes) - 1,
             self.first_piece,
@@ -223,8 +254,8 @@ class History:
 
     All but the last of `growing` are to be written as segments. Another thread may read that list
     and `noted` while it holds `lock`; whoever writes them into the store holds it until the store
-    has them and these do not. `latest` is the last moment that was heard of: a clock that is set
-    back is believed.
+    has them and these do not. `cancelled` counts those of segments alone. `latest` is the last
+    moment that was heard of: a clock that is set back is believed.
     """
 
     def __init__(self, bounds: Bounds) -> None:
@@ -241,13 +272,11 @@ class History:
         self._segment_bytes = min(SEGMENT_BYTES, max(1, bounds.bytes // SEGMENT_PART))
         self._segment_ms = min(SEGMENT_MS, max(1, bounds.ms // SEGMENT_PART))
 
-    def add(self, piece: bytes, jobs: Sequence[Job] | Sequence[Ended]) -> None:
+    def add(self, piece: bytes, ended: Sequence[Row]) -> None:
         """The next piece has been written, or will be."""
         last = self.growing[-1]
-        cancelled = last.cancelled
-        last.add(jobs, len(piece))
-        self.jobs += len(jobs)
-        self.cancelled += last.cancelled - cancelled
+        last.add(ended, len(piece))
+        self.jobs += len(ended)
         self._added(last, len(piece))
 
     def add_notes(self, piece: bytes, notes: Sequence[Note]) -> None:
@@ -284,7 +313,7 @@ class History:
         if row[0] != self.last_piece + 1:
             raise ValueError("a part of the history of ended jobs is missing")
         if jobs:
-            self.add(row[2], jobs)
+            self.add(row[2], [astuple(job) for job in jobs])
         else:
             self.add_notes(row[2], read_notes(row))
 
@@ -309,6 +338,7 @@ class History:
     def written(self, segment: Segment) -> None:
         """The first of `growing` is a segment now."""
         self.segments.append(segment)
+        self.cancelled += segment.cancelled
         self._oldest_at = self.segments[0].min_at
         del self.growing[0]
 
@@ -346,9 +376,10 @@ class History:
         waiting = self.growing[:-1]
         oldest = self._oldest_at or self.growing[0].min_at
         behind = max(0, self.latest - waiting[0].max_at) if waiting else 0
+        cancelled = self.cancelled + sum(part.counted().cancelled for part in self.growing)
         return Past(
-            self.jobs - self.cancelled,
-            self.cancelled,
+            self.jobs - cancelled,
+            cancelled,
             self.bytes,
             oldest if self.jobs else NEVER,
             sum(growing.jobs for growing in waiting),
