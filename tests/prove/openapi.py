@@ -64,7 +64,9 @@ def _prepare(port: int, home: Path) -> Document:
         api(port, "POST", "jobs", job | ({"in_ms": 60_000} if number == 3 else {}))
     api(port, "POST", "jobs", {"queue": _QUEUES[1], "type": "t", "name": "held"})
     api(port, "POST", f"queues/{_QUEUES[0]}/resume", {})
-    lease = api(port, "POST", "lease", {"queues": [_QUEUES[0]], "worker": "w"})
+    # As a new process: an operation before this one may have asked the worker to take no more jobs.
+    asked = {"queues": [_QUEUES[0]], "worker": "w", "first": True}
+    lease = api(port, "POST", "lease", asked)
     api(port, "POST", "queues/paused/pause", {})
     rule = {"id": _SCHEDULE, "queue": "made", "type": "t", "every_ms": 3_600_000}
     ask(port, "POST", "/api/v1/schedules", rule)
@@ -91,6 +93,8 @@ def _any(words: list[Any], schema: Document) -> Document:
     return {"anyOf": [{"enum": words}, schema]}
 
 
+_STREAM = "/events"
+_STREAM_S = 20.0
 _PASSES = ((_known, POSITIVE), (_any, POSITIVE), (_any, NEGATIVE))
 """As the document wants it, of words that there are and of others; and as it does not."""
 
@@ -146,6 +150,9 @@ def _try(
         )  # fmt: skip
         @given(case=operation.as_strategy(generation_mode=mode))
         def request(case: Case) -> None:
+            if case.path == _STREAM:
+                statuses.add(_begin_stream(case, address, session, tally))
+                return
             answer = case.call(base_url=address, session=session)
             statuses.add(answer.status_code)
             _judge(case, answer, tally)
@@ -154,6 +161,23 @@ def _try(
         with suppress(Unsatisfiable):
             request()
     return min(statuses, default=500) < 300
+
+
+def _begin_stream(case: Case, address: str, session: Session, tally: Tally) -> int:
+    """The status of an answer that goes on: of what comes, its beginning is read."""
+    sent = case.as_transport_kwargs(base_url=address)
+    with session.request(**sent, stream=True, timeout=_STREAM_S) as answer:
+        tally["requests"] += 1
+        asked = f"{answer.status_code} to {case.as_curl_command()[:300]}"
+        if answer.status_code >= 500:
+            tally.note("server_errors", asked)
+        described = case.operation.definition.raw["responses"].get(str(answer.status_code))
+        if described is None:
+            tally.note("undocumented", asked)
+        elif answer.headers["content-type"].partition(";")[0] not in described["content"]:
+            tally.note("misshapen", asked)
+        next(answer.iter_content(1))
+        return int(answer.status_code)
 
 
 def _judge(case: Case, answer: schemathesis.Response, tally: Tally) -> None:
@@ -202,7 +226,7 @@ def _one(
         facts = _prepare(port, options.home)
         narrowed = _narrowed(document, operation, facts, pick)
         # Of words that there are, enough for each operation to be carried out.
-        examples = options.number("examples", 100, short=8) * (3 if pick is _known else 1)
+        examples = options.number("examples", 100, short=20) * (3 if pick is _known else 1)
         done |= _try(narrowed, mode, address, (options.seed, examples), tally)
     assert server.running, f"{operation} ended the server\n{server.log_tail()}"
     return done

@@ -46,10 +46,14 @@ class Fields:
 
 def _over_faktory(port: int, field: Fields) -> None:
     """Jobs of every state, and workers whose every word is markup; they stay connected no longer than needed."""
+    unseen = Fields()  # no page shows what stands around the arguments
     with Faktory(port).hello() as client:
         for number, queue in enumerate(("x-dead", "x-retry", "x-ready")):
             unit = job(f"faktory-{number}-{field('jid')}", field("args"), queue=queue)
-            unit |= {"jobtype": field("jobtype"), "custom": {field("custom key"): field("custom")}}
+            unit |= {
+                "jobtype": field("jobtype"),
+                "custom": {unseen("custom key"): unseen("custom")},
+            }
             client.push(unit | {"retry": -1 if queue == "x-dead" else 5})
         later = job("faktory-later", queue="x-ready", at="2099-01-01T00:00:00Z")
         client.push(later | {"jobtype": field("jobtype")})
